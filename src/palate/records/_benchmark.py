@@ -1,0 +1,112 @@
+"""What a benchmark holds: comparisons, completions, and the card that says where they come from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from functools import cached_property
+
+import msgspec
+
+from palate.records._people import User
+
+
+class Aspect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of the rubric that this user would judge an answer by."""
+
+    aspect: str
+    reason: str | None = None
+    evidence: str | None = None
+
+
+class Privileged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Facts that never reach a reward model, except through the view named `oracle`."""
+
+    narrative: str | None = None
+    aspects: tuple[Aspect, ...] = ()
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One user, one prompt, two or more responses, and the index that this user preferred."""
+
+    id: str
+    user_id: str
+    prompt: str
+    responses: tuple[str, ...]
+    preferred: int
+    category: str | None = None
+    difficulty: str | None = None
+    twin: str | None = None
+    """Id of the comparison with the same responses and the opposite label."""
+    group: str | None = None
+    """Items of one group (one question, one pair of texts) must not be split between train and test."""
+    date: str | None = None
+    sequence: int | None = None
+    shown: tuple[int, ...] | None = None
+    """For each response, the position (from 0) at which the person saw it, where that was recorded."""
+    privileged: Privileged = Privileged()
+
+    @property
+    def chosen(self) -> str:
+        """The response that the user preferred."""
+        return self.responses[self.preferred]
+
+    @property
+    def rejected(self) -> tuple[str, ...]:
+        """The other responses."""
+        return self.responses[: self.preferred] + self.responses[self.preferred + 1 :]
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One user, one prompt, and the text that this user really wrote."""
+
+    id: str
+    user_id: str
+    prompt: str
+    text: str | None = None
+    """Ground truth; `None` where only a rubric tells what the user wanted."""
+    alternatives: tuple[str, ...] = ()
+    """What other people wrote for the same prompt."""
+    category: str | None = None
+    group: str | None = None
+    date: str | None = None
+    sequence: int | None = None
+    privileged: Privileged = Privileged()
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a benchmark comes from and under which terms."""
+
+    name: str
+    title: str
+    version: str
+    licence: str
+    source: str
+    description: str = ""
+    notes: tuple[str, ...] = ()
+    """What the loader left out or changed, with counts."""
+
+
+class Benchmark(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A card with users, comparisons and completions."""
+
+    card: Card
+    users: dict[str, User]
+    comparisons: tuple[Comparison, ...] = ()
+    completions: tuple[Completion, ...] = ()
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 over every user, comparison and completion, whatever their order in the files."""
+        return _content_hash([self.users[key] for key in sorted(self.users)], self.comparisons, self.completions)
+
+
+def _content_hash(*collections: Iterable[User | Comparison | Completion]) -> str:
+    encoder = msgspec.json.Encoder(order="deterministic")
+    digest = hashlib.sha256()
+    for collection in collections:
+        for record in sorted(encoder.encode(record) for record in collection):
+            digest.update(record)
+            digest.update(b"\n")
+        digest.update(b"\x00")
+    return digest.hexdigest()
