@@ -1,0 +1,141 @@
+"""What a run says, as typed objects. Every key of `palate eval --json` is documented here.
+
+All accuracies count a tie for the best response as its fair share (half, for a pair) and leave
+unscored items out; those are counted in `unscored`. All intervals are 95% and resample users.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """A number with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the probabilities that a model claims can be believed."""
+
+    n: int
+    """Scored items with probabilities."""
+    brier: float
+    """Mean squared error of the probabilities; 0.25 is what saying one half gets on pairs."""
+    ece: float
+    """Expected calibration error: mean distance between claimed confidence and accuracy, 10 bins."""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One reward model under one view."""
+
+    rm: str
+    view: str
+    of: str | None
+    """For `swapped` and `twin` views: the view that was taken from somebody else."""
+    n: int
+    """Items with a score."""
+    users: int
+    """Users with at least one scored item."""
+    accuracy: float | None
+    low: float | None
+    high: float | None
+    macro: float | None
+    """Mean over users of each user's accuracy, so that busy users do not drown the others."""
+    chance: float | None
+    """What guessing gets on the same items: one half for pairs, less where more was offered."""
+    ties: int
+    """Scored items where the model could not choose."""
+    unscored: int
+    """Items without a score; they count neither way."""
+    notes: int
+    """Scored items that carry a note, such as a fall-back to an impersonal score."""
+    length_controlled: Estimate | None
+    """Mean of the accuracy where the preferred response is longer and where it is shorter."""
+    twin_consistency: Estimate | None
+    """Share of twin pairs where both twins are right."""
+    oracle_gap_closed: Estimate | None
+    """How far the view gets from `none` towards `oracle`; absent where the oracle gains nothing."""
+    calibration: Calibration | None
+
+
+class Gain(msgspec.Struct, frozen=True, kw_only=True):
+    """What a view adds for one model: accuracy with it minus accuracy with another, on the same items."""
+
+    rm: str
+    view: str
+    over: str
+    n: int
+    users: int
+    gain: float
+    low: float
+    high: float
+    p: float
+    """Paired permutation test over users, two-sided."""
+    q: float
+    """The same with the false discovery rate held over all gains of the table."""
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """One model against another under the same view, on the items that both scored."""
+
+    view: str
+    rm: str
+    than: str
+    n: int
+    users: int
+    difference: float
+    low: float
+    high: float
+    p: float
+    q: float
+
+
+class Slice(msgspec.Struct, frozen=True, kw_only=True):
+    """Accuracy on part of the items: a domain, a difficulty, a group of users."""
+
+    rm: str
+    view: str
+    by: str
+    """`category`, `difficulty` or `demographics.FIELD`."""
+    value: str
+    n: int
+    users: int
+    accuracy: float
+    low: float
+    high: float
+
+
+class UserAccuracy(msgspec.Struct, frozen=True, kw_only=True):
+    """How one user is served."""
+
+    rm: str
+    view: str
+    user_id: str
+    n: int
+    accuracy: float
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that one run says, recomputed from its raw ratings."""
+
+    run: str
+    """The run's folder."""
+    benchmark: str
+    benchmark_title: str
+    benchmark_hash: str
+    licence: str
+    seed: int
+    items: int
+    users: int
+    complete: bool
+    """False when some items were not rated yet."""
+    warnings: list[str]
+    """What a reader should know before believing the table."""
+    results: list[Result]
+    gains: list[Gain]
+    differences: list[Difference]
+    slices: list[Slice]
+    user_accuracies: list[UserAccuracy]
