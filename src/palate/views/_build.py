@@ -1,0 +1,149 @@
+"""From a benchmark's users to what a model may see of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+import msgspec
+
+from palate.records import Benchmark, Judgement, PalateError, Part, Post, User, View
+from palate.views._budget import Budget, counter, fit
+from palate.views._history import Item, visible_judgements, visible_posts
+from palate.views._render import aspect_part, demographics_part, judgement_part, post_part, values_part
+from palate.views._retrievers import Retriever, Search, make_retriever
+from palate.views._spec import Piece, ViewSpec
+from palate.views._strangers import Strangers
+
+STRANGERS_TRIED = 200
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """Why an item cannot have this view."""
+
+    reason: str
+
+
+class ViewBuilder:
+    """Builds any view of any item of one benchmark; the same item always gets the same view."""
+
+    def __init__(
+        self, benchmark: Benchmark, *, retriever: str = "bm25", budget: Budget | None = None, seed: int = 0
+    ) -> None:
+        self._benchmark = benchmark
+        self._items: dict[str, Item] = {item.id: item for item in benchmark.completions}
+        self._items.update((item.id, item) for item in benchmark.comparisons)
+        self.retriever: Retriever = make_retriever(retriever, seed=seed)
+        self._budget = budget
+        self._count = counter(budget.unit) if budget else None
+        self._strangers = Strangers(benchmark, seed=seed)
+
+    def require(self, spec: ViewSpec) -> None:
+        """Refuse a view that this benchmark cannot give to anybody."""
+        users = self._benchmark.users.values()
+        name = self._benchmark.card.name
+        if spec.whose == "swapped" and len(users) < 2:
+            raise PalateError(f"the view {spec.name!r} needs a stranger, and {name} has one user only")
+        if spec.whose == "twin" and not any(item.twin for item in self._benchmark.comparisons):
+            raise PalateError(f"the view {spec.name!r} needs twins, and {name} has none; use swapped instead")
+        if spec.shows("oracle") and not any(item.privileged.aspects for item in self._items.values()):
+            raise PalateError(f"the view 'oracle' needs rubric aspects, and {name} has none")
+        for kind in ("posts", "judgements", "demographics", "values"):
+            if spec.shows(kind) and not any(getattr(user, kind) for user in users):
+                raise PalateError(
+                    f"the view {spec.name!r} shows {kind}, and no user of {name} has any; "
+                    f"there is: {', '.join(self.kinds()) or 'nothing'}"
+                )
+
+    def kinds(self) -> list[str]:
+        """What this benchmark knows of at least one user."""
+        users = self._benchmark.users.values()
+        kinds = ("posts", "judgements", "demographics", "values")
+        return [kind for kind in kinds if any(getattr(user, kind) for user in users)]
+
+    def build(self, spec: ViewSpec, items: Sequence[Item]) -> list[View | Missing]:
+        """The view of each item. Retrieval happens for all of them at once."""
+        whose = [self._whose(spec, item) for item in items]
+        ranked = self._ranked_histories(spec, items, whose)
+        return [
+            user if isinstance(user, Missing) else self._view(spec, item, user, histories)
+            for item, user, histories in zip(items, whose, ranked, strict=True)
+        ]
+
+    def _whose(self, spec: ViewSpec, item: Item) -> User | Missing:
+        if spec.whose == "own":
+            return self._benchmark.users[item.user_id]
+        if spec.whose == "twin":
+            twin = self._items.get(getattr(item, "twin", None) or "")
+            return self._benchmark.users[twin.user_id] if twin else Missing("this item has no twin")
+        for user_id in islice(self._strangers.of(item), STRANGERS_TRIED):
+            user = self._benchmark.users[user_id]
+            if any(self._has(user, piece, item) for piece in spec.pieces):
+                return user
+        return Missing("nobody else has a profile of this kind from before this item")
+
+    @staticmethod
+    def _has(user: User, piece: Piece, item: Item) -> bool:
+        if piece.kind == "posts":
+            return bool(visible_posts(user, item))
+        if piece.kind == "judgements":
+            return bool(visible_judgements(user, item))
+        return bool(getattr(user, piece.kind))
+
+    def _ranked_histories(
+        self, spec: ViewSpec, items: Sequence[Item], whose: Sequence[User | Missing]
+    ) -> list[list[list[Part]]]:
+        """For each item, for each history piece of the view, its parts in order of relevance."""
+        ranked: list[list[list[Part]]] = [[] for _ in items]
+        for piece in spec.pieces:
+            if piece.kind not in ("posts", "judgements"):
+                continue
+            events = [
+                [] if isinstance(user, Missing) else _history(user, piece.kind, item)
+                for item, user in zip(items, whose, strict=True)
+            ]
+            searches = [
+                Search(f"{piece.kind}\x00{item.id}", item.prompt, [_searched(event) for event in history])
+                for item, history in zip(items, events, strict=True)
+            ]
+            orders = self.retriever.rank(searches)
+            for parts, history, order in zip(ranked, events, orders, strict=True):
+                parts.append([_part(history[index]) for index in order[: piece.most]])
+        return ranked
+
+    def _view(self, spec: ViewSpec, item: Item, user: User, histories: list[list[Part]]) -> View | Missing:
+        fixed: list[Part | None] = []
+        for piece in spec.pieces:
+            if piece.kind == "demographics":
+                fixed.append(demographics_part(user))
+            elif piece.kind == "values":
+                fixed.append(values_part(user))
+            elif piece.kind == "oracle":
+                if not item.privileged.aspects:
+                    return Missing("this item has no rubric aspects")
+                fixed.extend(aspect_part(aspect) for aspect in item.privileged.aspects)
+        shown = [part for part in fixed if part is not None]
+        wanted = len(shown) + sum(map(len, histories))
+        if self._budget and self._count:
+            shown = fit(shown, histories, self._budget.amount, self._count)
+        else:
+            shown += [part for parts in histories for part in parts]
+        return View(
+            name=spec.name,
+            parts=tuple(shown),
+            user_id=user.id if spec.pieces else None,
+            dropped=wanted - len(shown),
+        )
+
+
+def _history(user: User, kind: str, item: Item) -> list[Post] | list[Judgement]:
+    return visible_posts(user, item) if kind == "posts" else visible_judgements(user, item)
+
+
+def _searched(event: Post | Judgement) -> str:
+    """A post is found by its text, a judgement by what was asked."""
+    return event.text if isinstance(event, Post) else event.prompt
+
+
+def _part(event: Post | Judgement) -> Part:
+    return post_part(event) if isinstance(event, Post) else judgement_part(event)

@@ -1,0 +1,141 @@
+"""How the history that fits the question is picked: BM25, MiniLM, Contriever, recent, random."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Protocol
+
+import msgspec
+import numpy as np
+
+from palate.records import unknown_name
+
+
+class Search(msgspec.Struct, frozen=True):
+    """One question put to one user's history."""
+
+    key: str
+    """Names the search; what is random depends on nothing else."""
+    query: str
+    texts: Sequence[str]
+    """The history, oldest first."""
+
+
+class Retriever(Protocol):
+    """Ranks each history by how well it fits its question."""
+
+    name: str
+
+    def rank(self, searches: Sequence[Search]) -> list[list[int]]:
+        """For each search the indices of its texts, best first."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with anything that could change a ranking."""
+        ...
+
+
+class _Recent:
+    name = "recent"
+    fingerprint = "recent"
+
+    def rank(self, searches: Sequence[Search]) -> list[list[int]]:
+        return [list(range(len(search.texts)))[::-1] for search in searches]
+
+
+class _Random:
+    name = "random"
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self.fingerprint = f"random-{seed}"
+
+    def rank(self, searches: Sequence[Search]) -> list[list[int]]:
+        return [self._shuffled(search) for search in searches]
+
+    def _shuffled(self, search: Search) -> list[int]:
+        seed = hashlib.sha256(f"{self._seed}\x00{search.key}".encode("utf-8", "surrogatepass")).digest()
+        order = list(range(len(search.texts)))
+        random.Random(seed).shuffle(order)
+        return order
+
+
+class _BM25:
+    name = "bm25"
+    fingerprint = "bm25s-lucene-k1=1.5-b=0.75-english-stopwords"
+
+    def rank(self, searches: Sequence[Search]) -> list[list[int]]:
+        return [_best_first(self._scores(search)) for search in searches]
+
+    def _scores(self, search: Search) -> np.ndarray:
+        import bm25s
+
+        documents = [_words(text) for text in search.texts]
+        if not any(documents):
+            return np.zeros(len(documents))
+        index = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
+        index.index(documents, show_progress=False)
+        known = [word for word in _words(search.query) if word in index.vocab_dict]
+        return np.asarray(index.get_scores(known)) if known else np.zeros(len(documents))
+
+
+@lru_cache(maxsize=200_000)
+def _words(text: str) -> list[str]:
+    import bm25s
+
+    [words] = bm25s.tokenize([text], stopwords="en", return_ids=False, show_progress=False)
+    return list(words)
+
+
+class _Embedding:
+    def __init__(self, name: str) -> None:
+        from palate.engine import load_encoder
+
+        self.name = name
+        self._encoder = load_encoder(name)
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.name}-{self._encoder.fingerprint}"
+
+    def rank(self, searches: Sequence[Search]) -> list[list[int]]:
+        self._encoder.encode([text for search in searches for text in (search.query, *search.texts)])
+        return [_best_first(self._likeness(search)) for search in searches]
+
+    def _likeness(self, search: Search) -> np.ndarray:
+        if not search.texts:
+            return np.zeros(0)
+        likeness: np.ndarray = self._encoder.encode(search.texts) @ self._encoder.encode([search.query])[0]
+        return likeness
+
+
+def _best_first(scores: np.ndarray) -> list[int]:
+    """Equal scores go to the more recent text, which stands later in the list."""
+    newest_first = np.arange(len(scores))[::-1]
+    ranked: list[int] = newest_first[np.argsort(-scores[newest_first], kind="stable")].tolist()
+    return ranked
+
+
+_RETRIEVERS: dict[str, Callable[[int], Retriever]] = {
+    "bm25": lambda seed: _BM25(),
+    "minilm": lambda seed: _Embedding("minilm"),
+    "contriever": lambda seed: _Embedding("contriever"),
+    "recent": lambda seed: _Recent(),
+    "random": _Random,
+}
+
+
+def retriever_names() -> list[str]:
+    """The names that `make_retriever` knows."""
+    return sorted(_RETRIEVERS)
+
+
+def make_retriever(name: str, *, seed: int = 0) -> Retriever:
+    """A retriever by name; the seed matters to `random` alone."""
+    if name not in _RETRIEVERS:
+        raise unknown_name("retriever", name, _RETRIEVERS)
+    return _RETRIEVERS[name](seed)

@@ -1,0 +1,113 @@
+"""The language in which views are named: `none`, `posts:5`, `demographics+judgements:4`, `swapped`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from palate.records import PalateError, unknown_name
+
+Whose = Literal["own", "swapped", "twin"]
+
+HISTORY = ("posts", "judgements")
+PLAIN = ("demographics", "values", "oracle")
+WRITTEN = ("persona", "plan")
+"""Views that a language model writes from the history."""
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """One kind of thing that a view shows, and at most how many of it."""
+
+    kind: str
+    most: int | None = None
+
+
+class ViewSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What a view shows and whose it is.
+
+    >>> parse_view("swapped:posts:3+values")
+    ViewSpec(name='swapped:posts:3+values', pieces=(Piece(kind='posts', most=3),
+        Piece(kind='values', most=None)), whose='swapped', of='posts:3+values')
+    """
+
+    name: str
+    pieces: tuple[Piece, ...] = ()
+    whose: Whose = "own"
+    of: str | None = None
+
+    def shows(self, kind: str) -> bool:
+        """Whether a piece of this kind is part of the view."""
+        return any(piece.kind == kind for piece in self.pieces)
+
+    @property
+    def is_profile(self) -> bool:
+        """Whether it shows the user's own history or traits, and so can be swapped with a stranger's."""
+        return self.whose == "own" and bool(self.pieces) and not self.shows("oracle")
+
+
+def parse_view(text: str) -> ViewSpec:
+    """Read one view; `swapped` and `twin` need to name what is taken from somebody else."""
+    name = text.strip()
+    whose, colon, rest = name.partition(":")
+    if whose == "swapped" or whose == "twin":
+        if not colon:
+            raise PalateError(
+                f"the view {name!r} needs a profile view beside it, or say what to take: {name}:posts:5"
+            )
+        own = parse_view(rest)
+        if not own.is_profile:
+            raise PalateError(f"the view {name!r} takes somebody else's profile, and {rest!r} shows none")
+        return ViewSpec(name=name, pieces=own.pieces, whose=whose, of=own.name)  # type: ignore[arg-type]
+    if name == "none":
+        return ViewSpec(name="none")
+    pieces = tuple(_parse_piece(piece, name) for piece in name.split("+"))
+    repeated = {piece.kind for piece in pieces if sum(piece.kind == other.kind for other in pieces) > 1}
+    if repeated:
+        raise PalateError(f"the view {name!r} names {', '.join(sorted(repeated))} twice")
+    return ViewSpec(name=name, pieces=pieces)
+
+
+def _parse_piece(text: str, view: str) -> Piece:
+    kind, colon, number = text.strip().partition(":")
+    if kind in WRITTEN:
+        raise PalateError(
+            f"the view {kind!r} is written by a language model, which this version cannot do yet; "
+            "posts:5 and judgements:4 show the history itself"
+        )
+    if kind not in (*HISTORY, *PLAIN):
+        known = ["none", "swapped", "twin", *PLAIN, *HISTORY]
+        where = "" if text == view else f" (in {view!r})"
+        raise unknown_name("view", kind + where, known, hint="Combine them with +, as in values+posts:5.")
+    if not colon:
+        return Piece(kind)
+    if kind in PLAIN:
+        raise PalateError(f"the view {kind!r} takes no number; {text!r} was given")
+    if not (number.isascii() and number.isdigit()) or int(number) < 1:
+        raise PalateError(f"the view {text!r} needs a whole number from 1 after the colon, as in {kind}:5")
+    return Piece(kind, int(number))
+
+
+def resolve_views(names: Sequence[str]) -> list[ViewSpec]:
+    """Read the views of one table; a bare `swapped` or `twin` stands for each profile view beside it.
+
+    >>> [view.name for view in resolve_views(["none", "posts:5", "swapped"])]
+    ['none', 'posts:5', 'swapped']
+    >>> [view.name for view in resolve_views(["posts:5", "values", "swapped"])]
+    ['posts:5', 'values', 'swapped:posts:5', 'swapped:values']
+    """
+    profiles = [parse_view(name) for name in names if name.strip() not in ("swapped", "twin")]
+    profiles = [view for view in profiles if view.is_profile]
+    views: list[ViewSpec] = []
+    for name in (name.strip() for name in names):
+        if name in ("swapped", "twin") and profiles:
+            for own in profiles:
+                label = name if len(profiles) == 1 else f"{name}:{own.name}"
+                views.append(msgspec.structs.replace(parse_view(f"{name}:{own.name}"), name=label))
+        else:
+            views.append(parse_view(name))
+    labels = [view.name for view in views]
+    if len(set(labels)) < len(labels):
+        raise PalateError(f"a view is named twice: {', '.join(names)}")
+    return views
