@@ -16,13 +16,18 @@ app = App(
     help_format="markdown",
 )
 
+app.command("palate.cli.eval:evaluate", name="eval", help="Measure reward models on what individual users prefer.")
+app.command("palate.cli.report:report", help="Make the table and the page of a run anew, without the model.")
+app.command("palate.cli.compare:compare", help="Tell which differences between two runs are real.")
+app.command("palate.cli.check:check", help="Put a reward model of your own through the contract.")
+
 data = App(name="data", help="List, show, check and convert benchmarks.")
 app.command(data)
-data.command("palate.cli.data:list_benchmarks", name="list")
-data.command("palate.cli.data:show")
-data.command("palate.cli.data:check")
-data.command("palate.cli.data:convert")
-data.command("palate.cli.data:schema")
+data.command("palate.cli.data:list_benchmarks", name="list", help="List the benchmarks that palate knows by name.")
+data.command("palate.cli.data:show", help="Show what a benchmark holds, with an example.")
+data.command("palate.cli.data:check", help="Find every fault of a benchmark, and what would mislead.")
+data.command("palate.cli.data:convert", help="Write any benchmark as a folder in palate's own format.")
+data.command("palate.cli.data:schema", help="Print or write the JSON Schemas of the formats.")
 
 BAD_INPUT = 2
 INTERRUPTED = 130

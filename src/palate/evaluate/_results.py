@@ -1,7 +1,8 @@
 """What a run says, as typed objects. Every key of `palate eval --json` is documented here.
 
 All accuracies count a tie for the best response as its fair share (half, for a pair) and leave
-unscored items out; those are counted in `unscored`. All intervals are 95% and resample users.
+unscored items out; those are counted in `unscored`. All intervals are 95% and resample users; an
+interval is absent (null) where there are too few users to have one.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     users: int
     gain: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     p: float
     """Paired permutation test over users, two-sided."""
     q: float
@@ -87,8 +88,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     users: int
     difference: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     p: float
     q: float
 
@@ -104,8 +105,8 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     users: int
     accuracy: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
 
 
 class UserAccuracy(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,9 +17,17 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     kind: PartKind
     text: str
+    """As a prompt shows it."""
+    content: str | None = None
+    """The bare words, without the frame that the rendering puts around them."""
     id: str | None = None
     judgement: Judgement | None = None
     """The judgement itself, when the part is one: some models want its pieces, not its rendering."""
+
+    @property
+    def words(self) -> str:
+        """The bare words where they are known, else the text."""
+        return self.text if self.content is None else self.content
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -26,6 +26,15 @@ class Privileged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     aspects: tuple[Aspect, ...] = ()
 
 
+_NOTHING = Privileged()
+
+
+def _share_nothing(item: Comparison | Completion) -> None:
+    """Keep one empty `Privileged`, which the encoder leaves out by identity: equal items then hash the same."""
+    if item.privileged is not _NOTHING and item.privileged == _NOTHING:
+        msgspec.structs.force_setattr(item, "privileged", _NOTHING)
+
+
 class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One user, one prompt, two or more responses, and the index that this user preferred."""
 
@@ -44,7 +53,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sequence: int | None = None
     shown: tuple[int, ...] | None = None
     """For each response, the position (from 0) at which the person saw it, where that was recorded."""
-    privileged: Privileged = Privileged()
+    privileged: Privileged = _NOTHING
+
+    def __post_init__(self) -> None:
+        _share_nothing(self)
 
     @property
     def chosen(self) -> str:
@@ -71,7 +83,10 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     group: str | None = None
     date: str | None = None
     sequence: int | None = None
-    privileged: Privileged = Privileged()
+    privileged: Privileged = _NOTHING
+
+    def __post_init__(self) -> None:
+        _share_nothing(self)
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

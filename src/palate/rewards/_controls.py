@@ -78,7 +78,7 @@ class Overlap:
 
 def _liked_texts(part: Part) -> list[str]:
     if part.judgement is None:
-        return [part.text]
+        return [part.words]
     return [part.judgement.chosen, part.judgement.reason or ""]
 
 

@@ -59,7 +59,7 @@ class EmbeddingReward:
         return Rating(scores, note=note)
 
     def _to_posts(self, responses: Vectors, view: View) -> np.ndarray | None:
-        return self._likeness(responses, [part.text for part in view.of_kind("post")], np.max)
+        return self._likeness(responses, [part.words for part in view.of_kind("post")], np.max)
 
     def _to_judgements(self, responses: Vectors, view: View) -> np.ndarray | None:
         judged = [part.judgement for part in view.of_kind("judgement") if part.judgement]
@@ -73,10 +73,10 @@ class EmbeddingReward:
         return self._likeness(responses, reasons, np.mean)
 
     def _to_aspects(self, responses: Vectors, view: View) -> np.ndarray | None:
-        return self._likeness(responses, [part.text for part in view.of_kind("aspect")], np.mean)
+        return self._likeness(responses, [part.words for part in view.of_kind("aspect")], np.mean)
 
     def _to_traits(self, responses: Vectors, view: View) -> np.ndarray | None:
-        texts = [part.text for part in (*view.of_kind("demographics"), *view.of_kind("values"))]
+        texts = [part.words for part in (*view.of_kind("demographics"), *view.of_kind("values"))]
         return self._likeness(responses, texts, np.mean)
 
     def _likeness(
@@ -89,7 +89,7 @@ def _texts(ask: Ask) -> list[str]:
     texts = [ask.prompt, *ask.responses]
     for part in ask.view.parts:
         if part.judgement is None:
-            texts.append(part.text)
+            texts.append(part.words)
         else:
             texts += [*part.judgement.responses, part.judgement.reason or part.judgement.chosen]
     return texts

@@ -51,4 +51,15 @@ def _sound(model: RewardModel, ask: Ask, rating: Rating) -> Rating:
         raise PalateError(
             f"the reward model {model.name!r} gave probabilities that do not add up to 1: {rating.probabilities}"
         )
-    return rating
+    return _encodable(rating)
+
+
+def _encodable(rating: Rating) -> Rating:
+    """A model's own words may hold half a character; a file of UTF-8 cannot."""
+    words = {field: getattr(rating, field) for field in ("unscored", "raw", "note")}
+    broken = {
+        field: text.encode("utf-8", "replace").decode()
+        for field, text in words.items()
+        if text and any("\ud800" <= character <= "\udfff" for character in text)
+    }
+    return msgspec.structs.replace(rating, **broken) if broken else rating

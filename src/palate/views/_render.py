@@ -9,24 +9,25 @@ def demographics_part(user: User) -> Part | None:
     """Every field in one line."""
     if not user.demographics:
         return None
-    fields = (
+    fields = "; ".join(
         f"{name.replace('_', ' ')}: {value if isinstance(value, str) else ', '.join(value)}"
         for name, value in user.demographics.items()
     )
-    return Part(kind="demographics", text="About this user: " + "; ".join(fields))
+    return Part(kind="demographics", text=f"About this user: {fields}", content=fields)
 
 
 def values_part(user: User) -> Part | None:
     """What the user says matters to them."""
     if not user.values:
         return None
-    return Part(kind="values", text="This user values: " + ", ".join(user.values))
+    values = ", ".join(user.values)
+    return Part(kind="values", text=f"This user values: {values}", content=values)
 
 
 def post_part(post: Post) -> Part:
     """A post as it was written, with its date."""
     dated = f" ({post.date})" if post.date else ""
-    return Part(kind="post", id=post.id, text=f"This user wrote{dated}:\n{post.text}")
+    return Part(kind="post", id=post.id, text=f"This user wrote{dated}:\n{post.text}", content=post.text)
 
 
 def judgement_part(judgement: Judgement) -> Part:
@@ -41,4 +42,4 @@ def judgement_part(judgement: Judgement) -> Part:
 def aspect_part(aspect: Aspect) -> Part:
     """One line of the true rubric."""
     reason = f" ({aspect.reason})" if aspect.reason else ""
-    return Part(kind="aspect", text=f"This user looks for: {aspect.aspect}{reason}")
+    return Part(kind="aspect", text=f"This user looks for: {aspect.aspect}{reason}", content=aspect.aspect)

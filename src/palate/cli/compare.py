@@ -1,0 +1,57 @@
+"""`palate compare`: which differences between two runs are real."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+def compare(
+    first: Path, second: Path, /, *, seed: int = 0, json: Annotated[bool, Parameter(negative="")] = False
+) -> None:
+    """Set every model of one run against every model of another, on the items that both rated.
+
+    Parameters
+    ----------
+    first
+        A run folder.
+    second
+        Another run folder of the same benchmark.
+    seed
+        Decides the resamples.
+    json
+        Print one JSON object, and nothing else, on standard output.
+    """
+    import msgspec
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from palate.evaluate import compare as pair
+
+    found = pair(first, second, seed=seed)
+    if json:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("view", "model", "against"):
+        table.add_column(title, overflow="fold")
+    for title in ("difference", "95% interval", "q", ""):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in found.differences:
+        interval = "" if row.low is None or row.high is None else f"{100 * row.low:+.1f} to {100 * row.high:+.1f}"
+        verdict = Text("real", style="bold green") if row.q < 0.05 else Text("not shown", style="dim")
+        numbers = (f"{100 * row.difference:+.1f}", interval, f"{row.q:.3f}")
+        table.add_row(Text(row.view), Text(row.rm), Text(row.than), *numbers, verdict)
+    console = Console()
+    console.print(f"{found.items} items of {found.users} users that both runs rated", highlight=False)
+    console.print(table)
+    console.print(
+        "Points of accuracy, 95% intervals over users, paired permutation test; real: q < 0.05 with the "
+        "false discovery rate held over this table.",
+        style="dim",
+        highlight=False,
+    )

@@ -1,0 +1,301 @@
+"""`palate data`: list, show, check and convert benchmarks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from palate.data import Summary
+    from palate.records import Benchmark, Comparison, Completion, User
+
+DataFolder = Annotated[Path | None, Parameter(name="--data")]
+AsJson = Annotated[bool, Parameter(name="--json", negative=())]
+Force = Annotated[bool, Parameter(negative=())]
+HAS_ERRORS = 2
+SHOWN_CATEGORIES = 12
+
+
+def list_benchmarks(*, data: DataFolder = None, as_json: AsJson = False) -> None:
+    """List the benchmarks that have a name, and whether they can be loaded here.
+
+    Parameters
+    ----------
+    data
+        Folder of data sets that palate does not ship [default: $PALATE_DATA].
+    as_json
+        Print JSON.
+    """
+    from rich.table import Table
+
+    from palate import data as benchmarks
+
+    listings = benchmarks.list_benchmarks(data_dir=data)
+    if as_json:
+        return _print_json(listings)
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("name", "people", "items", "licence", "from", "here"):
+        table.add_column(column, justify="right" if column in ("people", "items") else "left", no_wrap=True)
+    table.add_column("what it asks")
+    for one in listings:
+        here = "yes" if one.available else "on demand" if one.origin == "hub" else "no"
+        counts = (f"{one.people:,}", f"{one.items:,}")
+        table.add_row(one.name, *counts, one.licence, one.origin, here, one.title.partition(": ")[2])
+    console = _console()
+    console.print(table)
+    console.print("\nA path works too: a benchmark folder, an exchange file, a preference table (user=COLUMN).")
+    return None
+
+
+def show(
+    spec: str,
+    *,
+    item: str | None = None,
+    user: str | None = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a benchmark: its card, its numbers and one example.
+
+    Parameters
+    ----------
+    spec
+        Name or path of a benchmark, with options: `convarg,min=10`.
+    item
+        Show the comparison or completion with this id.
+    user
+        Show the user with this id.
+    data
+        Folder of data sets that palate does not ship [default: $PALATE_DATA].
+    as_json
+        Print JSON.
+    """
+    from palate.data import load_benchmark, summarise
+
+    benchmark = load_benchmark(spec, data_dir=data)
+    chosen_item = _find_item(benchmark, item) if item else None
+    chosen_user = _find_user(benchmark, user) if user else None
+    if as_json and (chosen_item or chosen_user):
+        return _print_json(chosen_item or chosen_user)
+    if as_json:
+        return _print_json({"card": benchmark.card, "summary": summarise(benchmark)})
+    console = _console()
+    if chosen_user:
+        _show_user(console, chosen_user)
+    if chosen_item:
+        _show_item(console, chosen_item)
+    if not (chosen_item or chosen_user):
+        _show_card(console, benchmark, summarise(benchmark))
+        console.print("\n[bold]One example[/]")
+        _show_item(console, (benchmark.comparisons or benchmark.completions)[0])
+    return None
+
+
+def check(spec: str, *, data: DataFolder = None, as_json: AsJson = False) -> int:
+    """Say what is wrong with a benchmark, and what about it would mislead.
+
+    Exits with code 2 when there are errors, and 0 when there are warnings only.
+
+    Parameters
+    ----------
+    spec
+        Name or path of a benchmark.
+    data
+        Folder of data sets that palate does not ship [default: $PALATE_DATA].
+    as_json
+        Print JSON.
+    """
+    from rich.markup import escape
+
+    from palate.data import check_benchmark
+
+    faults = check_benchmark(spec, data_dir=data)
+    errors = sum(fault.severity == "error" for fault in faults)
+    if as_json:
+        _print_json(faults)
+        return HAS_ERRORS if errors else 0
+    console = _console()
+    for fault in faults:
+        colour = "red" if fault.severity == "error" else "yellow"
+        console.print(f"[{colour}]{fault.severity}[/] {escape(str(fault))}", soft_wrap=True, highlight=False)
+    console.print(f"{_count(errors, 'error')}, {_count(len(faults) - errors, 'warning')}")
+    return HAS_ERRORS if errors else 0
+
+
+def convert(spec: str, folder: Path, *, data: DataFolder = None, force: Force = False) -> None:
+    """Write a benchmark as a folder in palate's own format.
+
+    Parameters
+    ----------
+    spec
+        Name or path of a benchmark, with options: `prefs.jsonl,user=annotator`.
+    folder
+        Where to write it.
+    data
+        Folder of data sets that palate does not ship [default: $PALATE_DATA].
+    force
+        Write even into a folder that holds other things.
+    """
+    from palate.data import load_benchmark, write_benchmark
+
+    benchmark = load_benchmark(spec, data_dir=data)
+    write_benchmark(benchmark, folder, force=force)
+    written = f"{_count(len(benchmark.users), 'user')}, {_count(len(benchmark.comparisons), 'comparison')}"
+    _console().print(f"{folder}: {written}, {_count(len(benchmark.completions), 'completion')}", markup=False)
+
+
+def schema(name: str | None = None, *, out: Path | None = None) -> None:
+    """Print the JSON Schemas of the files, or write each to a file.
+
+    Parameters
+    ----------
+    name
+        users, comparisons, completions, card or exchange; all of them when left out.
+    out
+        Folder to write NAME.json files to, instead of printing.
+    """
+    import msgspec
+
+    from palate.data import json_schemas
+    from palate.records import unknown_name
+
+    schemas = json_schemas()
+    if name is not None and name not in schemas:
+        raise unknown_name("schema", name, schemas)
+    if out is None:
+        return _print_json(schemas if name is None else schemas[name])
+    out.mkdir(parents=True, exist_ok=True)
+    for one in schemas if name is None else [name]:
+        text = msgspec.json.format(msgspec.json.encode(schemas[one]), indent=2)
+        (out / f"{one}.json").write_bytes(text + b"\n")
+    return None
+
+
+def _find_item(benchmark: Benchmark, id: str) -> Comparison | Completion:
+    from palate.records import PalateError
+
+    items: list[Comparison | Completion] = [*benchmark.comparisons, *benchmark.completions]
+    for item in items:
+        if item.id == id:
+            return item
+    raise PalateError(f"{benchmark.card.name} has no item {id!r}; ids look like {items[0].id!r}")
+
+
+def _find_user(benchmark: Benchmark, id: str) -> User:
+    from palate.records import PalateError
+
+    if id not in benchmark.users:
+        raise PalateError(
+            f"{benchmark.card.name} has no user {id!r}; ids look like {next(iter(benchmark.users))!r}"
+        )
+    return benchmark.users[id]
+
+
+def _show_card(console: Console, benchmark: Benchmark, summary: Summary) -> None:
+    card = benchmark.card
+    console.print(card.title, style="bold", markup=False)
+    if card.description:
+        console.print(card.description, markup=False)
+    rows = {
+        "name": f"{card.name} {card.version}",
+        "licence": card.licence,
+        "source": card.source,
+        "content": f"sha256 {summary.content_hash}",
+        "users": f"{summary.users:,}",
+        "comparisons": f"{summary.comparisons:,}" + _of_sizes(summary.responses),
+        "completions": f"{summary.completions:,}",
+        "median user": f"{summary.items_a_user:g} items, {summary.posts_a_user:g} posts, "
+        f"{summary.judgements_a_user:g} judgements",
+        "median words": f"{summary.words_a_prompt:g} in a prompt, {summary.words_a_response:g} in a response",
+    }
+    _rows(console, rows)
+    console.print("\nby category", style="bold")
+    shown = list(summary.categories.items())[:SHOWN_CATEGORIES]
+    _rows(console, {category: f"{count:,}" for category, count in shown})
+    if len(summary.categories) > len(shown):
+        console.print(f"... and {len(summary.categories) - len(shown)} more categories")
+    for note in card.notes:
+        console.print(f"note: {note}", markup=False, highlight=False)
+
+
+def _of_sizes(sizes: dict[str, int]) -> str:
+    if len(sizes) < 2:
+        return "".join(f", each of {size} responses" for size in sizes)
+    return " (" + ", ".join(f"{count:,} of {size} responses" for size, count in sizes.items()) + ")"
+
+
+def _show_item(console: Console, item: Comparison | Completion) -> None:
+    from palate.records import Comparison
+
+    facts = {
+        "id": item.id,
+        "user": item.user_id,
+        "category": item.category,
+        "date": item.date,
+        "group": item.group,
+    }
+    _rows(console, {name: value for name, value in facts.items() if value})
+    _text(console, "prompt", item.prompt, "cyan")
+    if isinstance(item, Comparison):
+        for number, response in enumerate(item.responses):
+            preferred = number == item.preferred
+            title = f"response {number}, preferred" if preferred else f"response {number}"
+            _text(console, title, response, "green" if preferred else "white")
+    else:
+        _text(console, "what the user wrote", item.text or "(nothing: only the rubric tells)", "green")
+    private = [item.privileged.narrative or "", *(f"- {one.aspect}" for one in item.privileged.aspects)]
+    if any(private):
+        _text(console, "private: only the oracle sees this", "\n".join(filter(None, private)), "magenta")
+
+
+def _show_user(console: Console, user: User) -> None:
+    facts = {
+        name: value if isinstance(value, str) else ", ".join(value) for name, value in user.demographics.items()
+    }
+    _rows(console, {"id": user.id, **facts, "values": ", ".join(user.values)})
+    for post in user.posts:
+        _text(console, " ".join(filter(None, ("post", post.id, post.date))), post.text, "cyan")
+    for one in user.judgements:
+        why = f"\nWhy: {one.reason}" if one.reason else ""
+        text = f"{one.prompt}\nTook: {one.chosen}\nLeft: {' | '.join(one.rejected)}{why}"
+        _text(console, " ".join(filter(None, ("judgement", one.id, one.date))), text, "green")
+
+
+def _rows(console: Console, rows: dict[str, str]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in rows.items():
+        table.add_row(Text(name, style="dim"), Text(value, overflow="fold"))
+    console.print(table)
+
+
+def _text(console: Console, title: str, text: str, colour: str) -> None:
+    from rich.panel import Panel
+    from rich.text import Text
+
+    console.print(Panel(Text(text), title=Text(title), title_align="left", border_style=colour))
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def _print_json(value: object) -> None:
+    import sys
+
+    import msgspec
+
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    sys.stdout.write(text + "\n")

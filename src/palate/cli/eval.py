@@ -1,0 +1,92 @@
+"""`palate eval`: from a benchmark and reward models to an honest table."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+Many = Annotated[list[str] | None, Parameter(negative="")]
+
+
+def evaluate(
+    benchmark: str,
+    /,
+    *,
+    rm: Many = None,
+    view: Many = None,
+    retriever: str = "bm25",
+    budget: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    out: Path = Path("runs"),
+    data: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Measure reward models on what individual users prefer.
+
+    The same command goes on where it stopped. Everything is kept in a run folder; `palate report`
+    makes all numbers anew from it.
+
+    Parameters
+    ----------
+    benchmark
+        A name that `palate data list` shows, or the path of a folder or file of your own.
+    rm
+        A reward model, such as `embedding`, `embedding:posts` or `./mine.py:MyReward`; may be repeated.
+        By default `embedding` and the content-blind controls.
+    view
+        What a model may see of the user, such as `none`, `posts:5`, `values+judgements:4`, `swapped` or
+        `oracle`; may be repeated. By default what the benchmark allows.
+    retriever
+        How history is picked: `bm25`, `minilm`, `contriever`, `recent` or `random`.
+    budget
+        The most that a profile may take, such as `words:300` or `tokens:500`; the least relevant goes first.
+    limit
+        Rate no more than this many items, drawn by the seed.
+    seed
+        Decides the order of responses, strangers, samples and resamples.
+    out
+        The folder in which run folders are made.
+    data
+        Where data sets lie that palate does not ship. Default: the environment variable PALATE_DATA.
+    json
+        Print one JSON object, and nothing else, on standard output.
+    """
+    from palate.cli._progress import progress_bar
+    from palate.cli.report import show, write_reports
+    from palate.evaluate import Run
+    from palate.evaluate import evaluate as measure
+
+    with progress_bar(show=not json) as progress:
+        summary = measure(
+            benchmark,
+            rm or default_models(),
+            view,
+            retriever=retriever,
+            budget=budget,
+            limit=limit,
+            seed=seed,
+            out=out,
+            data_dir=data,
+            progress=progress,
+        )
+        progress("writing the report", 0, 1)
+        page = write_reports(Run.open(Path(summary.run)), summary)
+    show(summary, page, json=json)
+
+
+def default_models() -> list[str]:
+    """The embedding model where it can run, and the controls."""
+    from palate.rewards import CONTROLS
+
+    if find_spec("sentence_transformers") is None:
+        print(  # noqa: T201
+            "palate: rating with the controls only; pip install 'palate[local]' adds the embedding model",
+            file=sys.stderr,
+        )
+        return list(CONTROLS)
+    return ["embedding", *CONTROLS]

@@ -1,0 +1,53 @@
+"""`palate report`: every number anew from a run folder, without the model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from palate.evaluate import Run, Summary
+
+
+def report(run: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> None:
+    """Make the table and the report page of a run anew from its raw ratings; no model is needed.
+
+    Parameters
+    ----------
+    run
+        A run folder, as `palate eval` names it at its end.
+    json
+        Print one JSON object, and nothing else, on standard output.
+    """
+    from palate.evaluate import Run, summarise
+
+    opened = Run.open(run)
+    summary = summarise(opened)
+    show(summary, write_reports(opened, summary), json=json)
+
+
+def write_reports(run: Run, summary: Summary) -> Path:
+    """Write every form of the report into the run folder; the page's path comes back."""
+    from palate.evaluate import write_reports as write
+
+    return write(run, summary)
+
+
+def show(summary: Summary, page: Path, *, json: bool) -> None:
+    """The table for a person, or the object for a program."""
+    import msgspec
+
+    if json:
+        sys.stdout.write(msgspec.json.encode(summary).decode() + "\n")
+        return
+    from rich.console import Console
+
+    from palate.evaluate import render_terminal
+
+    console = Console()
+    render_terminal(summary, console)
+    console.print()
+    console.print("Report:", page.resolve().as_uri(), markup=False, highlight=False, soft_wrap=True)

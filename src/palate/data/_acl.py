@@ -1,0 +1,54 @@
+"""ACL titles: the title that an author gave to the paper with this abstract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from palate.data._cards import card_of
+from palate.data._draft import Draft, draft_of
+from palate.data._faults import Fault, refuse
+from palate.data._files import read_records
+from palate.records import Benchmark, Completion, Post, User
+
+
+class _Paper(msgspec.Struct):
+    id: str
+    year: int
+    title: str
+    abstract: str
+
+
+class _Author(msgspec.Struct):
+    user_id: str
+    papers: list[_Paper]
+
+
+def read_acl_titles(folder: Path) -> Draft:
+    """Every paper as a completion; an author's posts are their papers, dated by year."""
+    faults: list[Fault] = []
+    authors = [author for author, _ in read_records(folder / "authors.jsonl.gz", _Author, faults)]
+    refuse(faults, "acl-titles")
+    users: dict[str, User] = {}
+    completions: list[Completion] = []
+    for author in authors:
+        papers = author.papers
+        posts = [Post(id=one.id, text=f"{one.title}\n{one.abstract}", date=f"{one.year:04d}") for one in papers]
+        users[author.user_id] = User(id=author.user_id, posts=tuple(posts))
+        completions += [
+            Completion(
+                id=paper.id,
+                user_id=author.user_id,
+                prompt=f"Write the title of the paper with this abstract:\n\n{paper.abstract}",
+                text=paper.title,
+                date=f"{paper.year:04d}",
+            )
+            for paper in papers
+        ]
+    card = card_of(
+        "acl-titles",
+        "1.0",
+        "Papers of one first author. Only the year is known, so a view holds the papers of earlier years.",
+    )
+    return draft_of(Benchmark(card=card, users=users, completions=tuple(completions)), "acl-titles")

@@ -1,0 +1,131 @@
+"""The cards of the data sets that palate knows by name."""
+
+from __future__ import annotations
+
+import msgspec
+
+from palate.records import Card
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """A benchmark that can be loaded by name, and whether it can be loaded here and now."""
+
+    name: str
+    title: str
+    people: int
+    items: int
+    licence: str
+    source: str
+    origin: str
+    """`built in`, `hub` or `data folder`."""
+    folder: str
+    """Where in the data folder it is looked for."""
+    available: bool = False
+
+
+LISTINGS = (
+    Listing(
+        name="mini",
+        title="palate mini: twins who want opposite things",
+        people=60,
+        items=300,
+        licence="Apache-2.0",
+        source="written for palate",
+        origin="built in",
+        folder="",
+    ),
+    Listing(
+        name="personalized-rewardbench",
+        title="Personalized RewardBench: answers that serve or avoid one asker's rubric",
+        people=2830,
+        items=2830,
+        licence="Apache-2.0",
+        source="https://huggingface.co/datasets/QiyaoMa/Personalized-RewardBench (arXiv 2604.07343)",
+        origin="hub",
+        folder="personalized-rewardbench",
+    ),
+    Listing(
+        name="lamp-qa",
+        title="LaMP-QA: questions with the asker's past posts and a private rubric",
+        people=2830,
+        items=2830,
+        licence="see the source",
+        source="https://huggingface.co/datasets/alireza7/LaMP-QA (arXiv 2506.00137)",
+        origin="hub",
+        folder="lamp-qa",
+    ),
+    Listing(
+        name="convarg",
+        title="UKPConvArg1: which of two arguments convinces this voter more, and why",
+        people=3801,
+        items=65335,
+        licence="CC BY 4.0",
+        source="Habernal and Gurevych, ACL 2016",
+        origin="data folder",
+        folder="convarg",
+    ),
+    Listing(
+        name="convarg-crowdsample",
+        title="UKPConvArgCrowdSample: one vote for each pair of arguments",
+        people=1433,
+        items=13228,
+        licence="CC BY 4.0",
+        source="Simpson and Gurevych 2020, Scalable Bayesian preference learning for crowds",
+        origin="data folder",
+        folder="convarg",
+    ),
+    Listing(
+        name="stackexchange",
+        title="Stack Exchange: the answer that the asker accepted, among all answers",
+        people=385,
+        items=792,
+        licence="CC BY-SA 3.0/4.0",
+        source="Stack Exchange contributors; item ids name the site and the question",
+        origin="data folder",
+        folder="stackexchange",
+    ),
+    Listing(
+        name="coauthor",
+        title="CoAuthor: the suggestion that a writer took while writing",
+        people=61,
+        items=12261,
+        licence="CC BY-SA 4.0",
+        source="Lee, Liang and Yang, CHI 2022",
+        origin="data folder",
+        folder="coauthor",
+    ),
+    Listing(
+        name="squality",
+        title="SQuALITY v1.3: four people's own answers to each question about a story",
+        people=24,
+        items=2540,
+        licence="CC BY 4.0",
+        source="Wang et al. 2022",
+        origin="data folder",
+        folder="squality",
+    ),
+    Listing(
+        name="acl-titles",
+        title="ACL titles: the title that an author gave to their abstract",
+        people=525,
+        items=5294,
+        licence="CC BY 4.0",
+        source="ACL Anthology",
+        origin="data folder",
+        folder="acl_titles",
+    ),
+)
+
+
+def card_of(name: str, version: str, description: str, *notes: str) -> Card:
+    """The card of a known data set, with what its loader has to say."""
+    listing = next(listing for listing in LISTINGS if listing.name == name)
+    return Card(
+        name=name,
+        title=listing.title,
+        version=version,
+        licence=listing.licence,
+        source=listing.source,
+        description=description,
+        notes=notes,
+    )

@@ -1,0 +1,67 @@
+"""CoAuthor: which of the suggestions on the screen a writer took."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from palate.data._cards import card_of
+from palate.data._dates import write_moment
+from palate.data._draft import Draft, draft_of
+from palate.data._exchange import comparison_of
+from palate.data._faults import Fault, refuse
+from palate.data._files import read_records
+from palate.records import Benchmark, Comparison, Judgement, User
+
+
+class _Choice(msgspec.Struct):
+    session: str
+    worker: str
+    kind: str
+    context: str
+    suggestions: list[str]
+    chosen: int
+    ts: int
+
+
+def read_coauthor(folder: Path) -> Draft:
+    """Each choice as a comparison in the order shown; a writer's history is the choices they made before."""
+    faults: list[Fault] = []
+    history: dict[str, list[Judgement]] = defaultdict(list)
+    comparisons: list[Comparison] = []
+    same_text = 0
+    for choice, _ in read_records(folder / "choices.jsonl.gz", _Choice, faults):
+        if choice.suggestions.count(choice.suggestions[choice.chosen]) > 1:
+            same_text += 1
+            continue
+        judgement = Judgement(
+            prompt=choice.context,
+            responses=tuple(choice.suggestions),
+            preferred=choice.chosen,
+            id=f"{choice.session}:{choice.ts}",
+            date=write_moment(datetime.fromtimestamp(choice.ts / 1000, UTC)),
+        )
+        history[choice.worker].append(judgement)
+        comparisons.append(
+            msgspec.structs.replace(
+                comparison_of(judgement, choice.worker, category=choice.kind),
+                group=choice.session,
+                shown=tuple(range(len(choice.suggestions))),
+            )
+        )
+    refuse(faults, "coauthor")
+    card = card_of(
+        "coauthor",
+        "1.0",
+        "The prompt is the text so far; the responses are the suggestions in the order shown. "
+        "Writers have a strong habit of taking the first.",
+        f"choices where another suggestion had the same text as the one taken, left out: {same_text}",
+    )
+    users = {
+        worker: User(id=worker, judgements=tuple(sorted(choices, key=lambda one: one.date or "")))
+        for worker, choices in history.items()
+    }
+    return draft_of(Benchmark(card=card, users=users, comparisons=tuple(comparisons)), "coauthor")

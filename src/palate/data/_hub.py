@@ -1,0 +1,37 @@
+"""Data sets from the Hugging Face hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from palate.records import PalateError
+
+
+def download(repository: str, *, revision: str | None, patterns: list[str], local: str) -> tuple[Path, str]:
+    """A local copy of a hub data set, and the commit it is of.
+
+    `HF_ENDPOINT`, `HF_HUB_OFFLINE` and the hub's own cache are respected. `local` names the folder
+    that would be read instead, for the error.
+    """
+    try:
+        import huggingface_hub
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    except ImportError:
+        raise PalateError(
+            f"{repository} comes from the Hugging Face hub: pip install 'palate[hub]', or put a copy in {local}"
+        ) from None
+    import httpx
+
+    try:
+        folder = Path(
+            huggingface_hub.snapshot_download(
+                repository, repo_type="dataset", revision=revision, allow_patterns=patterns
+            )
+        )
+    except (HfHubHTTPError, LocalEntryNotFoundError, httpx.HTTPError, OSError, ValueError) as problem:
+        reason = " ".join(str(problem).split())[:300]
+        raise PalateError(
+            f"could not get {repository} from the Hugging Face hub ({reason}). "
+            f"Without the hub, put a copy of its files in {local}, or give the path of a copy"
+        ) from None
+    return folder, folder.name

@@ -1,0 +1,223 @@
+"""From what a person writes to a benchmark: names, paths and their options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from palate.data import _lampqa, _tables
+from palate.data._acl import read_acl_titles
+from palate.data._cards import LISTINGS, Listing, card_of
+from palate.data._coauthor import read_coauthor
+from palate.data._convarg import read_convarg
+from palate.data._draft import Draft
+from palate.data._exchange import read_exchange
+from palate.data._faults import Fault, refuse
+from palate.data._files import SUFFIXES, read_rows, suffix
+from palate.data._folder import default_card, is_folder_format, read_folder
+from palate.data._hub import download
+from palate.data._lampqa import files_of_split, read_lampqa
+from palate.data._squality import read_squality
+from palate.data._stackexchange import read_stackexchange
+from palate.data._tables import read_table
+from palate.records import Benchmark, PalateError, Spec, parse_spec, unknown_name
+
+DATA_VARIABLE = "PALATE_DATA"
+Options = Mapping[str, str]
+
+
+def load_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision: str | None = None) -> Benchmark:
+    """A benchmark by name or path, each with options written `,key=value`.
+
+    `data_dir` (or the environment variable PALATE_DATA) is the folder of data sets that palate does not
+    ship; `revision` pins a data set on the hub.
+
+    >>> len(load_benchmark("mini").comparisons)
+    300
+    """
+    return read_draft(spec, data_dir=data_dir, revision=revision).benchmark()
+
+
+def list_benchmarks(*, data_dir: Path | None = None) -> list[Listing]:
+    """Every benchmark that has a name, and whether it can be loaded here."""
+    folder = data_dir or _data_dir()
+    return [
+        msgspec.structs.replace(
+            listing,
+            available=listing.origin == "built in" or (folder is not None and (folder / listing.folder).is_dir()),
+        )
+        for listing in LISTINGS
+    ]
+
+
+def read_draft(
+    spec: str | Path, *, data_dir: Path | None = None, revision: str | None = None, extras: bool = False
+) -> Draft:
+    """What `load_benchmark` reads, with its faults instead of an error."""
+    text = str(spec)
+    found = _existing_path(text)
+    if found:
+        path, options = found
+        return _read_path(path, options, text, extras=extras)
+    if isinstance(spec, Path):
+        raise PalateError(f"{text}: no such file or folder")
+    parsed = parse_spec(text)
+    names = {listing.name: listing for listing in LISTINGS}
+    if parsed.name not in names:
+        if "/" in text or os.sep in text or Path(text.split(",")[0]).suffix:
+            raise PalateError(f"{text.split(',')[0]}: no such file or folder")
+        raise unknown_name("benchmark", parsed.name, names, hint="The path of a file or folder works too.")
+    if parsed.argument is not None:
+        raise PalateError(f"{text!r}: a benchmark takes options, not an argument: write {parsed.name},key=value")
+    return _read_named(names[parsed.name], parsed, data_dir or _data_dir(), revision, extras=extras)
+
+
+def _data_dir() -> Path | None:
+    value = os.environ.get(DATA_VARIABLE)
+    return Path(value) if value else None
+
+
+def _existing_path(text: str) -> tuple[Path, Options] | None:
+    """The longest start of the text that is a path, and the options after it."""
+    pieces = text.split(",")
+    for end in range(len(pieces), 0, -1):
+        candidate = ",".join(pieces[:end])
+        try:
+            exists = bool(candidate.strip()) and Path(candidate).exists()
+        except (OSError, ValueError):
+            exists = False
+        if exists:
+            return Path(candidate), parse_spec(",".join(["path", *pieces[end:]])).options
+    return None
+
+
+def _read_named(
+    listing: Listing, spec: Spec, data_dir: Path | None, revision: str | None, *, extras: bool
+) -> Draft:
+    name, options = listing.name, spec.options
+    if name == "mini":
+        _only(options, (), name)
+        return read_folder(Path(__file__).with_name("mini"), name, extras=extras)
+    if listing.origin == "hub":
+        _only(options, _lampqa.OPTIONS, name)
+        return _read_hub(listing, options, data_dir, revision)
+    reader, known = _READERS[name]
+    _only(options, known, name)
+    folder = None if data_dir is None else data_dir / listing.folder
+    if folder is None or not folder.is_dir():
+        looked = f"looked in {folder}" if folder else f"{DATA_VARIABLE} is not set"
+        raise PalateError(
+            f"{name}: the data is not here ({looked}). Get it from its source ({listing.source}), "
+            f"put it in a folder named {listing.folder}, and set {DATA_VARIABLE} to the folder above that"
+        )
+    try:
+        return reader(folder, options)
+    except (LookupError, ValueError, OverflowError) as problem:
+        raise PalateError(
+            f"{folder}: the copy is damaged ({problem!r}); copy it again from its source"
+        ) from problem
+
+
+def _read_hub(listing: Listing, options: Options, data_dir: Path | None, revision: str | None) -> Draft:
+    split = options.get("split", "test")
+    local = None if data_dir is None else data_dir / listing.folder
+    if local is not None and local.is_dir():
+        folder, version = local, "local"
+    else:
+        repository = listing.source.split("/datasets/")[1].split()[0]
+        patterns = [f"*{split}*{end}" for end in SUFFIXES]  # the training split alone is ten times the test
+        place = str(local or f"${DATA_VARIABLE}/{listing.folder}")
+        folder, version = download(repository, revision=revision, patterns=patterns, local=place)
+    description = "Each row is a user of its own; the rubric and the narrative are privileged."
+    card = card_of(listing.name, version, description, f"split {split}")
+    return read_lampqa(files_of_split(folder, split), card, listing.name, domain=options.get("domain"))
+
+
+def _read_path(path: Path, options: Options, source: str, *, extras: bool) -> Draft:
+    if path.is_dir() and is_folder_format(path):
+        _only(options, (), source)
+        return read_folder(path, source, extras=extras)
+    files = _data_files(path)
+    card = default_card(path, source)
+    fields = _first_fields(files, source)
+    if "preferences" in fields:
+        _only(options, (), source)
+        return read_exchange(files, card, source, extras=extras)
+    if {"question", "profile"} <= fields:
+        _only(options, _lampqa.OPTIONS, source)
+        if path.is_dir():
+            files = files_of_split(path, options.get("split", "test"))
+        return read_lampqa(files, card, source, domain=options.get("domain"))
+    if {"chosen", "rejected"} <= fields:
+        _only(options, _tables.OPTIONS, source)
+        return read_table(files, card, source, options)
+    raise PalateError(
+        f"{source}: cannot tell what this is from the fields {', '.join(sorted(fields)) or '(none)'}. Expected "
+        "users with 'preferences', rows with 'question' and 'profile', or rows with 'chosen' and 'rejected'"
+    )
+
+
+def _data_files(path: Path) -> list[Path]:
+    if path.is_file():
+        if suffix(path) not in SUFFIXES:
+            raise PalateError(f"{path}: unknown kind of file; palate reads {', '.join(SUFFIXES)}")
+        return [path]
+    files = sorted(one for one in path.rglob("*") if one.is_file() and suffix(one) in SUFFIXES)
+    if not files:
+        raise PalateError(f"{path}: no data in this folder; expected users.jsonl and comparisons.jsonl, or data")
+    return [one for one in files if one.name != "card.json"]
+
+
+def _first_fields(files: list[Path], source: str) -> set[str]:
+    faults: list[Fault] = []
+    for file in files:
+        for row, _ in read_rows(file, faults):
+            return set(row)
+    refuse(faults, source)
+    return set()
+
+
+def _only(options: Options, known: tuple[str, ...], source: str) -> None:
+    for option in options:
+        if option not in known:
+            raise unknown_name("option", option, known, hint=f"(in {source})")
+
+
+def _whole_number(options: Options, name: str) -> int:
+    try:
+        return int(options.get(name, "0"))
+    except ValueError:
+        raise PalateError(f"option {name}={options[name]}: expected a whole number") from None
+
+
+def _yes_or_no(options: Options, name: str) -> bool:
+    value = options.get(name, "false").lower()
+    if value not in ("true", "false"):
+        raise PalateError(f"option {name}={options[name]}: expected true or false")
+    return value == "true"
+
+
+_READERS: dict[str, tuple[Callable[[Path, Options], Draft], tuple[str, ...]]] = {
+    "convarg": (
+        lambda folder, options: read_convarg(
+            folder, votes="votes.csv.gz", name="convarg", least=_whole_number(options, "min")
+        ),
+        ("min",),
+    ),
+    "convarg-crowdsample": (
+        lambda folder, options: read_convarg(
+            folder, votes="crowdsample.csv.gz", name="convarg-crowdsample", least=_whole_number(options, "min")
+        ),
+        ("min",),
+    ),
+    "stackexchange": (
+        lambda folder, options: read_stackexchange(folder, pairs=_yes_or_no(options, "pairs")),
+        ("pairs",),
+    ),
+    "coauthor": (lambda folder, options: read_coauthor(folder), ()),
+    "squality": (lambda folder, options: read_squality(folder), ()),
+    "acl-titles": (lambda folder, options: read_acl_titles(folder), ()),
+}

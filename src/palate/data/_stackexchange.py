@@ -1,0 +1,93 @@
+"""Stack Exchange: a question, the asker's earlier posts, and the answer that the asker accepted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from palate.data._cards import card_of
+from palate.data._dates import normalise_date
+from palate.data._draft import Draft, draft_of
+from palate.data._faults import Fault, refuse
+from palate.data._files import read_records
+from palate.records import Benchmark, Comparison, Post, Privileged, User
+
+
+class _Answer(msgspec.Struct):
+    text: str
+
+
+class _Post(msgspec.Struct):
+    title: str
+    text: str
+    date: str
+
+
+class _Question(msgspec.Struct):
+    site: str
+    user: str
+    question_id: str
+    question: str
+    narrative: str
+    date: str
+    chosen: str
+    rejected: list[_Answer]
+    profile: list[_Post]
+
+
+def read_stackexchange(folder: Path, *, pairs: bool = False) -> Draft:
+    """One comparison a question, or one a pair; the body of the question is the private narrative, as in LaMP-QA.
+
+    An asker's posts are the union over their questions: views hold those dated before the question.
+    """
+    faults: list[Fault] = []
+    read = read_records(folder / "accepted.jsonl.gz", _Question, faults)
+    questions = sorted((one for one, _ in read), key=lambda one: (one.site, one.date, one.question_id))
+    refuse(faults, "stackexchange")
+    posts: dict[str, dict[str, Post]] = {}
+    comparisons: list[Comparison] = []
+    for question in questions:
+        history = posts.setdefault(question.user, {})
+        for post in question.profile:
+            id = f"{question.user}:{post.date}"
+            text = f"{post.title}\n{post.text}"
+            date = normalise_date(post.date)
+            history.setdefault(id, Post(id=id, text=text, date=date, category=question.site))
+        comparisons += _comparisons(question, pairs=pairs)
+    users = {
+        id: User(id=id, posts=tuple(sorted(history.values(), key=lambda post: post.date or "")))
+        for id, history in posts.items()
+    }
+    alone = len({question.user for question in questions if not question.profile})
+    card = card_of(
+        "stackexchange",
+        "1.0",
+        "The asker accepted one answer; the others are the alternatives. Votes are left out.",
+        f"{alone} askers had no earlier post at one of their questions",
+        "the body of the question is privileged (narrative); the prompt is its title",
+    )
+    benchmark = Benchmark(card=card, users=users, comparisons=tuple(comparisons))
+    return draft_of(benchmark, "stackexchange", unordered=True)
+
+
+def _comparisons(question: _Question, *, pairs: bool) -> list[Comparison]:
+    id = f"{question.site}:{question.question_id}"
+    others = [answer.text for answer in question.rejected]
+    whole = Comparison(
+        id=id,
+        user_id=question.user,
+        prompt=question.question,
+        responses=(question.chosen, *others),
+        preferred=0,
+        category=question.site,
+        group=id,
+        date=normalise_date(question.date),
+        privileged=Privileged(narrative=question.narrative),
+    )
+    if not pairs:
+        return [whole]
+    return [
+        msgspec.structs.replace(whole, id=f"{id}:{number}", responses=(question.chosen, other))
+        for number, other in enumerate(others, start=1)
+    ]

@@ -1,0 +1,139 @@
+"""Preference tables with the columns prompt, chosen and rejected, one row a choice, as trainers use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime
+from itertools import takewhile
+from pathlib import Path
+
+import msgspec
+
+from palate.data._dates import write_moment
+from palate.data._draft import Draft
+from palate.data._exchange import comparison_of
+from palate.data._faults import FieldError, Place, explain
+from palate.data._files import Row, read_rows
+from palate.data._wire import Id, identifier, when
+from palate.records import Card, Judgement, PalateError, User
+
+OPTIONS = ("user", "date", "category")
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One turn of a conversation."""
+
+    role: str
+    content: str
+
+
+Turns = tuple[Message, ...]
+
+
+def read_table(files: Iterable[Path], card: Card, source: str, options: Mapping[str, str]) -> Draft:
+    """Rows become comparisons; a user's history is their rows, ordered by date or by place in the table."""
+    draft = Draft(card=card, source=source, unordered=True)
+    columns = {"user": "user_id", **options}
+    users: dict[str, tuple[Place, list[Judgement]]] = {}
+    for path in files:
+        for row, place in read_rows(path, draft.faults):
+            if not (draft.comparisons or draft.faults):
+                _demand(columns, row, source)
+            try:
+                user_id = _text_id(row.get(columns["user"]), columns["user"])
+                judgement = _judgement(row, columns, user_id, len(draft.comparisons))
+            except FieldError as problem:
+                draft.faults.append(explain(problem, place))
+                continue
+            category = row.get(columns.get("category", ""))
+            comparison = comparison_of(judgement, user_id, category=None if category is None else str(category))
+            draft.comparisons.append((comparison, place))
+            users.setdefault(user_id, (place, []))[1].append(judgement)
+    draft.users = [(User(id=id, judgements=tuple(choices)), place) for id, (place, choices) in users.items()]
+    return draft
+
+
+def _demand(columns: Mapping[str, str], row: Row, source: str) -> None:
+    for option, column in columns.items():
+        if column not in row:
+            advice = f"say which column it is: {source.split(',')[0]},{option}=COLUMN"
+            found = ", ".join(sorted(row))
+            raise PalateError(f"{source}: no column {column!r} for the {option}; {advice}. Columns found: {found}")
+
+
+def _judgement(row: Row, columns: Mapping[str, str], user_id: str, number: int) -> Judgement:
+    prompt, chosen, rejected = _texts(row)
+    dated = "date" in columns
+    return Judgement(
+        prompt=prompt,
+        responses=(chosen, rejected),
+        preferred=0,
+        id=f"{user_id}-{number}" if row.get("id") is None else _text_id(row["id"], "id"),
+        date=_moment(row.get(columns["date"]), columns["date"]) if dated else None,
+        sequence=None if dated else number,
+    )
+
+
+def _text_id(value: object, field: str) -> str:
+    try:
+        return identifier(msgspec.convert(value, Id), field)
+    except msgspec.ValidationError:
+        raise FieldError(field, "expected a string or a whole number, which tells the rows apart") from None
+
+
+def _moment(value: object, field: str) -> str:
+    if isinstance(value, datetime):
+        return write_moment(value if value.tzinfo is None else value.astimezone(UTC))
+    if isinstance(value, date):
+        return value.isoformat()
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        raise FieldError(field, "is not a date; write 2023, 2023-05-14 or 2023-05-14T20:11:00Z in every row")
+    moment = when(value, field)
+    assert moment is not None
+    return moment
+
+
+def _texts(row: Row) -> tuple[str, str, str]:
+    """Prompt, chosen and rejected as text; without a prompt column, the turns both share are the prompt."""
+    chosen, rejected = _turns(row.get("chosen"), "chosen"), _turns(row.get("rejected"), "rejected")
+    given = row.get("prompt", row.get("question"))
+    if given is not None:
+        prompt = _turns(given, "prompt")
+        chosen, rejected = _without(chosen, prompt), _without(rejected, prompt)
+    elif isinstance(row.get("chosen"), str) or isinstance(row.get("rejected"), str):
+        raise FieldError("prompt", "is missing; add the column, or give chosen and rejected as lists of messages")
+    else:
+        pairs = zip(chosen, rejected, strict=False)
+        prompt = tuple(turn for turn, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        if not prompt:
+            raise FieldError("prompt", "is missing, and chosen and rejected do not begin with the same messages")
+        chosen, rejected = chosen[len(prompt) :], rejected[len(prompt) :]
+    return _render(prompt), _render(chosen, "assistant"), _render(rejected, "assistant")
+
+
+def _turns(value: object, field: str) -> Turns:
+    if isinstance(value, str):
+        return (Message("", value),)
+    if value is None:
+        raise FieldError(field, "is missing; give a text or a list of messages")
+    try:
+        return tuple(msgspec.convert(value, list[Message]))
+    except (msgspec.ValidationError, RecursionError):
+        raise FieldError(field, "expected a string or a list of messages with role and content") from None
+
+
+def _without(turns: Turns, prompt: Turns) -> Turns:
+    return turns[len(prompt) :] if turns[: len(prompt)] == prompt and len(turns) > len(prompt) else turns
+
+
+def _render(turns: Turns, alone: str = "user") -> str:
+    """A single message is its content; a conversation names who speaks.
+
+    >>> print(_render((Message("user", "Hello"), Message("assistant", "Hi"))))
+    User: Hello
+    <BLANKLINE>
+    Assistant: Hi
+    """
+    if len(turns) == 1 and turns[0].role in ("", alone):
+        return turns[0].content
+    return "\n\n".join(f"{turn.role.capitalize()}: {turn.content}" for turn in turns)

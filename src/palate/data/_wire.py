@@ -1,0 +1,240 @@
+"""The records as they stand in files. Field names here are the public format; `records` holds the words.
+
+Each type knows how to become its record (`record()`), and raises FieldError when a value makes no sense.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from palate.data._dates import normalise_date
+from palate.data._faults import FieldError
+from palate.records import Aspect, Comparison, Completion, Judgement, Post, Privileged, User
+
+Count = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Id = str | Count
+Date = str | Annotated[int, msgspec.Meta(ge=1, le=9999)] | None
+Scalar = str | Count | float | bool
+
+
+class Wire(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A record in a file; fields left at their default are not written."""
+
+
+class WirePost(Wire):
+    """A text that the user wrote before."""
+
+    id: Id
+    text: str
+    date: Date = None
+    sequence: Count | None = None
+    category: str | None = None
+
+    def record(self, field: str) -> Post:
+        """The post, with its date in the one form."""
+        return Post(
+            id=identifier(self.id, f"{field}.id"),
+            text=self.text,
+            date=when(self.date, f"{field}.date"),
+            sequence=self.sequence,
+            category=self.category,
+        )
+
+
+class WirePreference(Wire):
+    """A choice that the user made before: two responses A and B, or a list with the index preferred."""
+
+    prompt: str
+    response_A: str | None = None  # noqa: N815 - the exchange format's own name
+    response_B: str | None = None  # noqa: N815
+    chosen_response: Literal["response_A", "response_B", "A", "B"] | None = None
+    responses: list[str] | None = None
+    preferred: Count | None = None
+    reason: str | None = None
+    value_alignment: list[str] | str = []
+    id: Id | None = None
+    date: Date = None
+    sequence: Count | None = None
+    category: str | None = None
+
+    def record(self, field: str) -> Judgement:
+        """The judgement, whichever way the responses were written."""
+        responses, preferred = self._choice(field)
+        values = [self.value_alignment] if isinstance(self.value_alignment, str) else self.value_alignment
+        return Judgement(
+            prompt=self.prompt,
+            responses=responses,
+            preferred=preferred,
+            reason=self.reason,
+            values=tuple(values),
+            id=None if self.id is None else identifier(self.id, f"{field}.id"),
+            date=when(self.date, f"{field}.date"),
+            sequence=self.sequence,
+        )
+
+    def _choice(self, field: str) -> tuple[tuple[str, ...], int]:
+        if self.responses is not None:
+            if self.preferred is None:
+                raise FieldError(f"{field}.preferred", "is missing; give the index of the response preferred")
+            return tuple(self.responses), self.preferred
+        if self.response_A is None or self.response_B is None or self.chosen_response is None:
+            raise FieldError(field, "needs response_A, response_B and chosen_response, or responses and preferred")
+        return (self.response_A, self.response_B), 0 if self.chosen_response.endswith("A") else 1
+
+
+class WireUser(Wire):
+    """One line of users.jsonl: a person with what is known of them."""
+
+    user_id: Id
+    demographics: dict[str, Scalar | list[Scalar] | None] | None = None
+    values: list[str] = []
+    posts: list[WirePost] = []
+    preferences: list[WirePreference] = []
+
+    def record(self) -> User:
+        """The user; numbers in the demographics become text, nulls are left out."""
+        demographics = self.demographics or {}
+        return User(
+            id=identifier(self.user_id, "user_id"),
+            demographics={name: _as_text(value) for name, value in demographics.items() if value is not None},
+            values=tuple(self.values),
+            posts=tuple(post.record(f"posts[{number}]") for number, post in enumerate(self.posts)),
+            judgements=tuple(
+                preference.record(f"preferences[{number}]") for number, preference in enumerate(self.preferences)
+            ),
+        )
+
+
+class WireAspect(Wire):
+    """One line of the rubric."""
+
+    aspect: str
+    reason: str | None = None
+    evidence: str | list[str] | None = None
+
+    def record(self) -> Aspect:
+        """The aspect; a list of pieces of evidence becomes one text."""
+        evidence = "; ".join(self.evidence) if isinstance(self.evidence, list) else self.evidence
+        return Aspect(aspect=self.aspect, reason=self.reason, evidence=evidence)
+
+
+class WireItem(Wire):
+    """What comparisons and completions have in common."""
+
+    id: Id
+    user_id: Id
+    question: str | None = None
+    prompt: str | None = None
+    category: str | None = None
+    group: str | UnsetType | None = UNSET
+    date: Date = None
+    sequence: Count | None = None
+    narrative: str | None = None
+    rubric_aspects: list[WireAspect | str] | None = None
+
+    def _prompt(self) -> str:
+        prompt = self.question if self.question is not None else self.prompt
+        if prompt is None:
+            raise FieldError("question", "is missing; add it")
+        return prompt
+
+
+class WireComparison(WireItem):
+    """One line of comparisons.jsonl: chosen and rejected, or responses and preferred."""
+
+    chosen: str | None = None
+    rejected: str | list[str] | None = None
+    responses: list[str] | None = None
+    preferred: Count | None = None
+    shown: list[Count] | None = None
+    difficulty: str | None = None
+    twin: Id | None = None
+
+    def record(self) -> Comparison:
+        """The comparison; twins without a group get the one that both can work out."""
+        id = identifier(self.id, "id")
+        twin = None if self.twin is None else str(self.twin)
+        group = self.group if self.group is not UNSET else None if twin is None else min(id, twin)
+        responses, preferred = self._choice()
+        return Comparison(
+            id=id,
+            user_id=identifier(self.user_id, "user_id"),
+            prompt=self._prompt(),
+            responses=responses,
+            preferred=preferred,
+            category=self.category,
+            difficulty=self.difficulty,
+            twin=twin,
+            group=group,
+            date=when(self.date, "date"),
+            sequence=self.sequence,
+            shown=None if self.shown is None else tuple(self.shown),
+            privileged=privileged(self.narrative, self.rubric_aspects),
+        )
+
+    def _choice(self) -> tuple[tuple[str, ...], int]:
+        if self.responses is not None:
+            if self.preferred is None:
+                raise FieldError("preferred", "is missing; give the index of the response preferred")
+            return tuple(self.responses), self.preferred
+        if self.chosen is None:
+            raise FieldError("chosen", "is missing; give chosen and rejected, or responses and preferred")
+        if self.rejected is None:
+            raise FieldError("rejected", "is missing; give the response, or the list of responses, not chosen")
+        others = [self.rejected] if isinstance(self.rejected, str) else self.rejected
+        return (self.chosen, *others), 0
+
+
+class WireCompletion(WireItem):
+    """One line of completions.jsonl: what this user really wrote, or null where only a rubric tells."""
+
+    text: str | None = None
+    alternatives: list[str] = []
+
+    def record(self) -> Completion:
+        """The completion."""
+        return Completion(
+            id=identifier(self.id, "id"),
+            user_id=identifier(self.user_id, "user_id"),
+            prompt=self._prompt(),
+            text=self.text,
+            alternatives=tuple(self.alternatives),
+            category=self.category,
+            group=None if self.group is UNSET else self.group,
+            date=when(self.date, "date"),
+            sequence=self.sequence,
+            privileged=privileged(self.narrative, self.rubric_aspects),
+        )
+
+
+def identifier(value: Id, field: str) -> str:
+    """An id as text; an empty one is a fault."""
+    if value == "":
+        raise FieldError(field, "is empty; give every record an id")
+    return str(value)
+
+
+def when(value: Date, field: str) -> str | None:
+    """A date in the one form; anything that is not ISO 8601 is a fault."""
+    if value is None:
+        return None
+    try:
+        return normalise_date(f"{value:04d}" if isinstance(value, int) else value)
+    except (ValueError, OverflowError):
+        message = f"{value!r} is not a date; write 2023, 2023-05-14 or 2023-05-14T20:11:00Z"
+        raise FieldError(field, message) from None
+
+
+def privileged(narrative: str | None, aspects: list[WireAspect | str] | None) -> Privileged:
+    """The facts that only the oracle may see."""
+    records = (Aspect(aspect=one) if isinstance(one, str) else one.record() for one in aspects or ())
+    return Privileged(narrative=narrative, aspects=tuple(records))
+
+
+def _as_text(value: Scalar | list[Scalar]) -> str | list[str]:
+    if isinstance(value, list):
+        return [one if isinstance(one, str) else msgspec.json.encode(one).decode() for one in value]
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,185 @@
+"""From raw ratings to numbers. Nothing here needs a model or the benchmark's own files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from palate.evaluate._paired import differences, gains
+from palate.evaluate._ratings import Ratings
+from palate.evaluate._results import Calibration, Estimate, Result, Summary
+from palate.evaluate._run import Run
+from palate.evaluate._slices import slices, user_accuracies
+from palate.evaluate._statistics import (
+    ANYWHERE,
+    SHARE,
+    Floats,
+    Quantity,
+    Resamples,
+    brier,
+    expected_calibration_error,
+    intervals,
+    ratio,
+)
+from palate.records import Rating
+from palate.views import ViewSpec
+
+
+def summarise(run: Run) -> Summary:
+    """Everything that a run says, from its raw ratings."""
+    ratings = Ratings.of(run)
+    settings = run.settings
+    resamples = Resamples(ratings.n_clusters, seed=settings.seed)
+    labels = [model.label for model in settings.models]
+    return Summary(
+        run=str(run.folder),
+        benchmark=settings.benchmark.name,
+        benchmark_title=settings.benchmark.title,
+        benchmark_hash=settings.content_hash,
+        licence=settings.benchmark.licence,
+        seed=settings.seed,
+        items=len(ratings.items),
+        users=len({item.user_id for item in ratings.items}),
+        complete=ratings.missing == 0,
+        warnings=_warnings(run, ratings),
+        results=_results(ratings, labels, settings.views, resamples),
+        gains=gains(ratings, labels, settings.views, resamples),
+        differences=differences(ratings, labels, settings.views, resamples),
+        slices=slices(ratings, labels, settings.views, resamples),
+        user_accuracies=user_accuracies(ratings, labels, settings.views),
+    )
+
+
+def _results(
+    ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], resamples: Resamples
+) -> list[Result]:
+    pairs = [(label, view) for label in labels for view in views]
+    quantities: list[Quantity] = []
+    for label, view in pairs:
+        credits = ratings.credits[label, view.name]
+        quantities += [
+            Quantity(ratings.accuracy_totals(credits), ratio, SHARE),
+            _length_controlled(ratings, credits),
+            _twin_consistency(ratings, credits),
+            _oracle_gap(ratings, label, view, views),
+        ]
+    estimates = intervals(quantities, resamples)
+    return [
+        _result(ratings, label, view, estimates[4 * index : 4 * index + 4])
+        for index, (label, view) in enumerate(pairs)
+    ]
+
+
+def _result(ratings: Ratings, label: str, view: ViewSpec, estimates: Sequence[Estimate | None]) -> Result:
+    accuracy, length_controlled, twins, oracle = estimates
+    rated = ratings.rated(label, view.name)
+    credits = ratings.credits[label, view.name]
+    scored = ~np.isnan(credits)
+    sizes = np.array([len(item.responses) for item in ratings.items])
+    ties = sum(1 for rating in rated.values() if rating.scores and _is_tied(rating.scores))
+    return Result(
+        rm=label,
+        view=view.name,
+        of=view.of,
+        n=int(scored.sum()),
+        users=ratings.count_users(scored),
+        accuracy=float(credits[scored].mean()) if scored.any() else None,
+        low=accuracy.low if accuracy else None,
+        high=accuracy.high if accuracy else None,
+        macro=_macro(ratings, credits),
+        chance=float((1 / sizes[scored]).mean()) if scored.any() else None,
+        ties=ties,
+        unscored=sum(1 for rating in rated.values() if rating.scores is None),
+        notes=sum(1 for rating in rated.values() if rating.scores is not None and rating.note),
+        length_controlled=length_controlled,
+        twin_consistency=twins,
+        oracle_gap_closed=oracle,
+        calibration=_calibration(ratings, rated),
+    )
+
+
+def _is_tied(scores: Sequence[float]) -> bool:
+    return sum(score == max(scores) for score in scores) > 1
+
+
+def _macro(ratings: Ratings, credits: Floats) -> float | None:
+    scored = ~np.isnan(credits)
+    counts = np.bincount(ratings.users[scored])
+    sums = np.bincount(ratings.users[scored], weights=credits[scored])
+    return float((sums[counts > 0] / counts[counts > 0]).mean()) if scored.any() else None
+
+
+def _length_controlled(ratings: Ratings, credits: Floats) -> Quantity:
+    longer = ratings.accuracy_totals(credits, ratings.longer > 0)
+    shorter = ratings.accuracy_totals(credits, ratings.longer < 0)
+    return Quantity(
+        np.concatenate([longer, shorter], axis=1),
+        lambda totals: (totals[..., 0] / totals[..., 1] + totals[..., 2] / totals[..., 3]) / 2,
+        SHARE,
+    )
+
+
+def _twin_consistency(ratings: Ratings, credits: Floats) -> Quantity:
+    place = {item.id: index for index, item in enumerate(ratings.items)}
+    both = np.zeros(len(ratings.items))
+    counted = np.zeros(len(ratings.items))
+    for index, item in enumerate(ratings.items):
+        other = place.get(item.twin or "", -1)
+        if other > index and not np.isnan(credits[[index, other]]).any():
+            counted[index] = 1
+            both[index] = credits[index] == 1 and credits[other] == 1
+    return Quantity(ratings.totals(both, counted), ratio, SHARE)
+
+
+def _oracle_gap(ratings: Ratings, label: str, view: ViewSpec, views: Sequence[ViewSpec]) -> Quantity:
+    """(view - none) / (oracle - none), on items scored under all three."""
+    names = [other.name for other in views]
+    if not view.is_profile or "none" not in names or "oracle" not in names:
+        return Quantity(np.zeros((ratings.n_clusters, 1)), lambda totals: totals[..., 0], ANYWHERE)
+    none, seen, oracle = (ratings.credits[label, name] for name in ("none", view.name, "oracle"))
+    scored = ~np.isnan(none + seen + oracle)
+    over_none = [np.where(scored, credits - none, 0.0) for credits in (seen, oracle)]
+    return Quantity(ratings.totals(*over_none), _share_of_gap, ANYWHERE)
+
+
+def _share_of_gap(totals: Floats) -> Floats:
+    """Undefined, and so left out, where the oracle does not beat `none`."""
+    gap = np.where(totals[..., 1] > 0, totals[..., 1], np.nan)
+    return np.asarray(totals[..., 0] / gap)
+
+
+def _calibration(ratings: Ratings, rated: dict[str, Rating]) -> Calibration | None:
+    claimed = [
+        (rating.probabilities, item.preferred)
+        for item in ratings.items
+        if (rating := rated.get(item.id)) and rating.scores is not None and rating.probabilities is not None
+    ]
+    if not claimed:
+        return None
+    probabilities, preferred = zip(*claimed, strict=True)
+    return Calibration(
+        n=len(claimed),
+        brier=brier(probabilities, preferred),
+        ece=expected_calibration_error(probabilities, preferred),
+    )
+
+
+def _warnings(run: Run, ratings: Ratings) -> list[str]:
+    found = []
+    if ratings.missing:
+        found.append(f"{ratings.missing} ratings are still to be made: run the same command again.")
+    if ratings.n_clusters < 30:
+        found.append(f"Only {ratings.n_clusters} independent users or couples: intervals this small can mislead.")
+    for (rm, view), credits in ratings.credits.items():
+        rated = ratings.rated(rm, view)
+        unscored = sum(1 for rating in rated.values() if rating.scores is None)
+        if unscored > 0.02 * max(1, len(rated)):
+            reason, _ = Counter(r.unscored for r in rated.values() if r.unscored).most_common(1)[0]
+            found.append(f"{rm}, {view}: {unscored} of {len(credits)} items unscored, most often: {reason}.")
+    views = {view.name: view for view in run.settings.views}
+    profile = [view for view in views.values() if view.is_profile]
+    if profile and not any(view.whose == "swapped" for view in views.values()):
+        found.append("No swapped view: a gain over none could come from any profile, not this user's.")
+    return found

@@ -1,0 +1,97 @@
+"""The ratings of a run as arrays, and which of its users are independent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from palate.evaluate._run import RatedItem, Run
+from palate.evaluate._statistics import Floats, cluster_totals, credit
+from palate.records import Rating
+
+
+class Ratings:
+    """The ratings of one run as arrays: a row of credits for each model and view."""
+
+    def __init__(self, items: Sequence[RatedItem], ratings: dict[tuple[str, str], dict[str, Rating]]) -> None:
+        self.items = items
+        self._ratings = ratings
+        self.credits = {key: self._credits(rated) for key, rated in ratings.items()}
+        """By model and view: 1 right, 0 wrong, a share when tied, nan when unscored."""
+
+    @classmethod
+    def of(cls, run: Run) -> Ratings:
+        """Read a run."""
+        items = run.items()
+        keys = [(model.label, view.name) for model in run.settings.models for view in run.settings.views]
+        ratings: dict[tuple[str, str], dict[str, Rating]] = {key: {} for key in keys}
+        for line in run.ratings():
+            if (line.rm, line.view) in ratings:
+                ratings[line.rm, line.view][line.item] = line.rating
+        return cls(items, ratings)
+
+    def rated(self, rm: str, view: str) -> dict[str, Rating]:
+        """By item id."""
+        return self._ratings[rm, view]
+
+    @property
+    def missing(self) -> int:
+        """How many ratings are still to be made."""
+        return sum(len(self.items) - len(rated) for rated in self._ratings.values())
+
+    def _credits(self, rated: dict[str, Rating]) -> Floats:
+        values = np.full(len(self.items), np.nan)
+        for index, item in enumerate(self.items):
+            rating = rated.get(item.id)
+            if rating is not None and rating.scores is not None:
+                values[index] = credit(rating.scores, item.preferred)
+        return values
+
+    @cached_property
+    def users(self) -> NDArray[np.intp]:
+        """A code for each item's user."""
+        return np.unique([item.user_id for item in self.items], return_inverse=True)[1]
+
+    @cached_property
+    def clusters(self) -> NDArray[np.intp]:
+        """A code for each item's user, the same for users who share twins: they are not independent."""
+        place = {item.id: index for index, item in enumerate(self.items)}
+        linked = [(i, place[item.twin]) for i, item in enumerate(self.items) if item.twin in place]
+        n_users = int(self.users.max()) + 1
+        rows = [self.users[one] for one, _ in linked]
+        columns = [self.users[other] for _, other in linked]
+        graph = coo_array((np.ones(len(linked)), (rows, columns)), shape=(n_users, n_users))
+        _, component = connected_components(graph, directed=False)
+        return np.asarray(component[self.users], dtype=np.intp)
+
+    @cached_property
+    def n_clusters(self) -> int:
+        """How many independent units there are."""
+        return int(self.clusters.max()) + 1
+
+    @cached_property
+    def longer(self) -> NDArray[np.int8]:
+        """1 where the preferred response is longer than the longest other, -1 where shorter, 0 if equal."""
+        signs = []
+        for item in self.items:
+            others = [len(text) for index, text in enumerate(item.responses) if index != item.preferred]
+            signs.append(np.sign(len(item.responses[item.preferred]) - max(others)))
+        return np.asarray(signs, dtype=np.int8)
+
+    def totals(self, *columns: Floats) -> Floats:
+        """Columns of items, added up by cluster."""
+        return cluster_totals(np.stack(columns, axis=1), self.clusters, self.n_clusters)
+
+    def accuracy_totals(self, credits: Floats, where: NDArray[np.bool_] | None = None) -> Floats:
+        """Credit and number of scored items by cluster, of all items or of some."""
+        scored = ~np.isnan(credits) if where is None else ~np.isnan(credits) & where
+        return self.totals(np.where(scored, credits, 0.0), scored.astype(float))
+
+    def count_users(self, where: NDArray[np.bool_]) -> int:
+        """How many users these items belong to."""
+        return len(np.unique(self.users[where]))

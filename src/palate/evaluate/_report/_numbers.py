@@ -1,0 +1,79 @@
+"""How numbers are written in every form of the report."""
+
+from __future__ import annotations
+
+import math
+
+ABSENT = "–"
+MINUS = "−"
+CLEAR = 0.05
+"""The false discovery rate below which a gain carries the marker."""
+
+
+def percent(share: float | None) -> str:
+    """A share as a percentage with one decimal.
+
+    >>> percent(0.7234), percent(None)
+    ('72.3%', '–')
+    """
+    return ABSENT if share is None or not math.isfinite(share) else f"{_tenths(share)}%"
+
+
+def percent_interval(low: float | None, high: float | None) -> str:
+    """An interval of shares, without the sign for per cent.
+
+    >>> percent_interval(0.671, 0.77)
+    '67.1–77.0'
+    """
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return ABSENT
+    joint = "–" if low >= 0 and high >= 0 else " to "
+    return f"{_tenths(low)}{joint}{_tenths(high)}"
+
+
+def points(gain: float | None) -> str:
+    """A difference of two shares in percentage points, with its sign.
+
+    >>> points(0.14), points(-0.031), points(0.0)
+    ('+14.0', '−3.1', '0.0')
+    """
+    if gain is None or not math.isfinite(gain):
+        return ABSENT
+    tenths = _tenths(gain)
+    return tenths if tenths == "0.0" or gain < 0 else f"+{tenths}"
+
+
+def points_interval(low: float, high: float) -> str:
+    """An interval of differences.
+
+    >>> points_interval(-0.012, 0.189)
+    '−1.2 to +18.9'
+    """
+    return f"{points(low)} to {points(high)}"
+
+
+def chance_of_error(value: float) -> str:
+    """A p or q value with three decimals and no leading nought.
+
+    >>> chance_of_error(0.0123), chance_of_error(0.00001)
+    ('.012', '<.001')
+    """
+    if not math.isfinite(value):
+        return ABSENT
+    if value < 0.001:
+        return "<.001"
+    return f"{value:.3f}".removeprefix("0")
+
+
+def count(number: int, singular: str, plural: str | None = None) -> str:
+    """A number with its noun.
+
+    >>> count(1, "user"), count(1200, "user")
+    ('1 user', '1,200 users')
+    """
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def _tenths(share: float) -> str:
+    text = f"{100 * share:.1f}"
+    return text.removeprefix("-") if text == "-0.0" else text.replace("-", MINUS)

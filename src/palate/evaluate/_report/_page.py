@@ -1,0 +1,182 @@
+"""The report as one self-contained web page, which asks nothing of the network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from palate.evaluate._report._forest import (
+    OVER_NONE,
+    OVER_STRANGER,
+    accuracy_plot,
+    difference_plot,
+    gain_plot,
+    marks,
+)
+from palate.evaluate._report._groups import groups, is_control
+from palate.evaluate._report._numbers import (
+    CLEAR,
+    chance_of_error,
+    count,
+    percent,
+    percent_interval,
+    points,
+    points_interval,
+)
+from palate.evaluate._report._people import people
+from palate.evaluate._report._reading import readings
+from palate.evaluate._report._slices import first_choice, slice_tables
+from palate.evaluate._results import Summary
+
+_FOLDER = Path(__file__).parent
+
+
+class ItemRating(msgspec.Struct, frozen=True, kw_only=True):
+    """What one reward model said of one item under one view."""
+
+    rm: str
+    view: str
+    scores: list[float] | None = None
+    unscored: str | None = None
+    note: str | None = None
+    raw: str | None = None
+    credit: float | None = None
+    """1 when right, 0 when wrong, between them when tied; nothing when unscored."""
+
+
+class BrowsedItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One comparison with all that was shown and said, for the page's browser of items."""
+
+    id: str
+    user_id: str
+    prompt: str
+    responses: list[str]
+    preferred: int
+    category: str | None = None
+    difficulty: str | None = None
+    profiles: dict[str, str] = {}
+    """For each view, the text that was shown of the person; empty under `none`."""
+    ratings: list[ItemRating] = []
+
+
+def render_page(summary: Summary, items: Sequence[BrowsedItem], *, left_out: int = 0) -> str:
+    """The page as text; `left_out` items of the run are not among `items`, and the page says so."""
+    style, theme, script = _asset("page.css"), _asset("theme.js"), _asset("page.js")
+    tables = slice_tables(summary)
+    page = _template().render(
+        summary=summary,
+        readings=readings(summary),
+        groups=groups(summary),
+        marks=marks(summary),
+        over_marks={"over no profile": OVER_NONE, "over somebody else's profile": OVER_STRANGER},
+        accuracy=accuracy_plot(summary),
+        gains=gain_plot(summary),
+        differences=difference_plot(summary),
+        people=people(summary),
+        slice_tables=tables,
+        first_slice=first_choice(tables),
+        item_count=len(items),
+        left_out=left_out,
+        policy=_policy(style, theme, script),
+        style=Markup(style),
+        theme=Markup(theme),
+        script=Markup(script),
+        data=Markup(embedded_json(items)),
+    )
+    # A lone surrogate cannot be written to a file; it becomes a question mark here.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def embedded_json(items: Sequence[BrowsedItem]) -> str:
+    """The items as JSON that is safe inside a script element; each text is kept once.
+
+    >>> embedded_json([])
+    '{"texts":[],"items":[]}'
+    """
+    texts: dict[str, int] = {}
+
+    def kept(text: str) -> int:
+        return texts.setdefault(text, len(texts))
+
+    packed = [
+        {
+            "id": item.id,
+            "user": item.user_id,
+            "category": item.category,
+            "difficulty": item.difficulty,
+            "prompt": kept(item.prompt),
+            "responses": [kept(response) for response in item.responses],
+            "preferred": item.preferred,
+            "profiles": {view: kept(text) for view, text in item.profiles.items()},
+            "ratings": [_packed(rating) for rating in sorted(item.ratings, key=_place)],
+        }
+        for item in items
+    ]
+    text = json.dumps({"texts": list(texts), "items": packed}, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _place(rating: ItemRating) -> bool:
+    """Controls come after the models, as everywhere in the report."""
+    return is_control(rating.rm)
+
+
+def _packed(rating: ItemRating) -> dict[str, object]:
+    """A rating without its empty fields; a score that is no finite number becomes null."""
+    scores = None
+    if rating.scores is not None:
+        scores = [score if math.isfinite(score) else None for score in rating.scores]
+    fields = {"note": rating.note, "raw": rating.raw, "unscored": rating.unscored, "scores": scores}
+    given = {name: value for name, value in fields.items() if value is not None}
+    return {"rm": rating.rm, "view": rating.view, "outcome": _outcome(rating)} | given
+
+
+def _outcome(rating: ItemRating) -> str:
+    if rating.scores is None or rating.credit is None or not math.isfinite(rating.credit):
+        return "unscored"
+    if rating.credit >= 1:
+        return "right"
+    return "wrong" if rating.credit <= 0 else "tied"
+
+
+def _policy(style: str, *scripts: str) -> str:
+    """A content security policy that lets nothing in but the page's own style and scripts."""
+    allowed = " ".join(_hash(script) for script in scripts)
+    return (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {allowed}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _asset(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
+
+
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    written = (percent, percent_interval, points, points_interval, chance_of_error, count)
+    environment.globals.update({function.__name__: function for function in written})
+    environment.globals["clear"] = CLEAR
+    return environment.get_template("page.html.j2")

@@ -1,0 +1,171 @@
+"""The report in a terminal, read at a glance; plain text where there is no terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+
+import msgspec
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from palate.evaluate._report._groups import Group, Row, condensed, groups
+from palate.evaluate._report._numbers import CLEAR, MINUS, count, percent, percent_interval, points
+from palate.evaluate._report._reading import Reading, readings
+from palate.evaluate._results import Gain, Result, Summary
+
+BAR_CELLS = 20
+ROOM_FOR_BAR = 104
+"""From this many columns on, the table has a bar for each accuracy."""
+
+_TITLES = ("accuracy", "95%", "over\nnone", "over\nswapped", "oracle\ngap", "ties", "un-\nscored", "n")
+_WIDTHS = (8, 10, 7, 7, 7, 5, 6, 6)
+_BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
+
+
+class _Paper(msgspec.Struct):
+    """What the terminal can show."""
+
+    console: Console
+    view_width: int
+    bar: bool
+
+    def plain(self, text: str, style: str = "") -> Text:
+        """A name or number that cannot move the cursor, colour anything or fail to be written."""
+        kept = "".join("\ufffd" if _unprintable(character) else character for character in text)
+        kept = kept.replace(MINUS, "-")
+        encoding = self.console.encoding or "utf-8"
+        if encoding.lower().replace("-", "") != "utf8":
+            kept = kept.replace("–", "-").encode(encoding, "replace").decode(encoding)
+        return Text(kept, style=style)
+
+
+def render_terminal(summary: Summary, console: Console) -> None:
+    """Print the table, the warnings and what the numbers say."""
+    found = groups(summary)
+    paper = _paper(console, found)
+    _print_title(paper, summary)
+    console.print(_table(paper, [], style="", head=True))
+    for group in found:
+        if not group.control:
+            _print_group(paper, group)
+    controls = [group for group in found if group.control]
+    if controls:
+        console.print()
+        console.print(paper.plain("Content-blind controls", style="dim italic"))
+        for group in controls:
+            _print_group(paper, group, style="dim")
+    _print_footnote(paper, summary)
+    _print_warnings(paper, summary)
+    _print_readings(paper, readings(summary))
+
+
+def _paper(console: Console, found: list[Group]) -> _Paper:
+    bar = console.is_terminal and not console.options.ascii_only and console.width >= ROOM_FOR_BAR
+    fixed = sum(_WIDTHS) + len(_WIDTHS) + 2 + (BAR_CELLS + 1 if bar else 0)
+    wanted = max((len(row.label) for group in found for row in condensed(group)), default=4)
+    return _Paper(console, max(4, min(wanted, console.width - fixed)), bar)
+
+
+def _print_title(paper: _Paper, summary: Summary) -> None:
+    title = paper.plain(summary.benchmark_title, style="bold")
+    size = f"  {count(summary.items, 'item')}, {count(summary.users, 'user')}, seed {summary.seed}"
+    title.append(size, style="dim")
+    paper.console.print(title)
+    paper.console.print()
+
+
+def _print_group(paper: _Paper, group: Group, style: str = "") -> None:
+    paper.console.print(paper.plain(group.rm, style=style or "bold"))
+    paper.console.print(_table(paper, list(condensed(group)), style=style))
+
+
+def _table(paper: _Paper, rows: list[Row], *, style: str, head: bool = False) -> Padding:
+    """Tables of one model each share their widths, so that they read as one."""
+    table = Table(box=None, show_header=head, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column("view", width=paper.view_width, overflow="fold", vertical="bottom")
+    if paper.bar:
+        table.add_column("", width=BAR_CELLS, no_wrap=True)
+    for title, width in zip(_TITLES, _WIDTHS, strict=True):
+        table.add_column(title, width=width, justify="right", no_wrap=True, vertical="bottom")
+    for row in rows:
+        table.add_row(*_cells(paper, row, style), style=style)
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _cells(paper: _Paper, row: Row, style: str) -> Iterator[Text]:
+    result = row.result
+    yield paper.plain(row.label)
+    colour = "" if style else _colour(result)
+    if paper.bar:
+        yield _bar(result, colour)
+    yield paper.plain(percent(result.accuracy), style=colour)
+    yield paper.plain(percent_interval(result.low, result.high).replace("–", "-"), style=style or "dim")
+    yield paper.plain(_marked(row.over_none))
+    yield paper.plain(_marked(row.over_stranger))
+    gap = result.oracle_gap_closed
+    yield paper.plain(percent(gap.value) if gap else "")
+    for number in (result.ties, result.unscored):
+        yield paper.plain(f"{number:,}", style=style or ("" if number else "dim"))
+    yield paper.plain(f"{result.n:,}")
+
+
+def _colour(result: Result) -> str:
+    """Green where the interval is above chance, red where it is below, none where it holds chance."""
+    if result.low is None or result.high is None or result.chance is None:
+        return ""
+    if result.low > result.chance:
+        return "green"
+    return "red" if result.high < result.chance else ""
+
+
+def _bar(result: Result, colour: str) -> Text:
+    """A bar from 0 to 100%, with a notch at chance."""
+    filled = round(BAR_CELLS * (result.accuracy or 0.0))
+    bar = Text("━" * filled, style=colour)
+    bar.append("╌" * (BAR_CELLS - filled), style="dim")
+    if result.chance is not None and 0 < result.chance < 1:
+        notch = min(BAR_CELLS - 1, int(BAR_CELLS * result.chance))
+        bar = Text.assemble(bar[:notch], ("┃", "bold"), bar[notch + 1 :])
+    return bar
+
+
+def _marked(gain: Gain | None) -> str:
+    if gain is None:
+        return ""
+    return points(gain.gain) + ("*" if gain.q < CLEAR else " ")
+
+
+def _print_footnote(paper: _Paper, summary: Summary) -> None:
+    chances = {percent(result.chance) for result in summary.results if result.chance is not None}
+    chance = f"Chance is {chances.pop()}. " if len(chances) == 1 else ""
+    note = (
+        f"{chance}Gains in points; * is q < .05 over all gains. Ties count their fair share, unscored items "
+        "neither way. Intervals are 95% and resample users."
+    )
+    paper.console.print()
+    paper.console.print(paper.plain(note, style="dim"))
+
+
+def _print_warnings(paper: _Paper, summary: Summary) -> None:
+    warnings = list(summary.warnings)
+    if not summary.complete:
+        warnings.insert(0, "not every item is rated yet; the numbers will change")
+    if warnings:
+        paper.console.print()
+    for warning in warnings:
+        line = paper.plain("Warning: ", style="bold yellow")
+        line.append_text(paper.plain(" ".join(warning.split())))
+        paper.console.print(line)
+
+
+def _print_readings(paper: _Paper, found: list[Reading]) -> None:
+    for reading in found:
+        paper.console.print()
+        paper.console.print(paper.plain(" ".join(reading.text.split())))
+
+
+def _unprintable(character: str) -> bool:
+    return unicodedata.category(character) in {"Cc", "Cs"} or character in _BIDIRECTIONAL

@@ -1,0 +1,204 @@
+"""A run: the folder that holds everything about one measurement.
+
+    settings.json   resolved settings, versions and hashes
+    items.jsonl     the comparisons that were rated, with their labels
+    parts.jsonl     every piece of a profile that was shown, once
+    views.jsonl     which pieces each item's view was made of
+    ratings.jsonl   every rating, in the order in which it was made
+
+All but the first grow by whole lines only. A line torn by a crash is dropped and done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from palate.evaluate._lines import Appender, read_lines
+from palate.evaluate._settings import Settings, environment
+from palate.records import PalateError, Rating, View
+
+Key = tuple[str, str, str]
+Line = TypeVar("Line")
+
+
+class RatedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A comparison as the run keeps it: texts, label, and what the slices need."""
+
+    id: str
+    user_id: str
+    prompt: str
+    responses: tuple[str, ...]
+    preferred: int
+    category: str | None = None
+    difficulty: str | None = None
+    twin: str | None = None
+    group: str | None = None
+    traits: dict[str, str] = {}
+    """The user's demographics that have one value each."""
+
+
+class RatingLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of `ratings.jsonl`; the numbers stand in the order of the item's responses."""
+
+    rm: str
+    view: str
+    item: str
+    rating: Rating
+
+    @property
+    def key(self) -> Key:
+        """What is rated once and once only."""
+        return self.rm, self.view, self.item
+
+
+class ViewLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of `views.jsonl`: whose profile an item was shown with, and of which parts."""
+
+    view: str
+    item: str
+    user_id: str | None = None
+    parts: tuple[str, ...] = ()
+    dropped: int = 0
+
+
+class PartLine(msgspec.Struct, frozen=True):
+    """One line of `parts.jsonl`."""
+
+    key: str
+    text: str
+
+
+class _Settled(msgspec.Struct, frozen=True):
+    settings: Settings
+    environment: dict[str, str]
+
+
+class Run:
+    """Reads a run folder, and adds to it while it is open for writing."""
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self.folder = folder
+        self.settings = settings
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        """An existing run, to be read."""
+        file = folder / "settings.json"
+        if not file.is_file():
+            raise PalateError(f"{folder} is not a run: it has no settings.json. Runs are made by palate eval.")
+        try:
+            settled = msgspec.json.decode(file.read_bytes(), type=_Settled)
+        except (msgspec.DecodeError, OSError) as error:
+            raise PalateError(f"{file} cannot be read: {error}") from error
+        return cls(folder, settled.settings)
+
+    @classmethod
+    def create_or_resume(cls, parent: Path, settings: Settings, items: Iterable[RatedItem]) -> Run:
+        """The run with exactly these settings: begun now, or gone on with."""
+        run = cls(parent / settings.folder_name, settings)
+        file = run.folder / "settings.json"
+        if file.exists():
+            found = cls.open(run.folder).settings
+            if found != settings:
+                raise PalateError(
+                    f"{file} has been changed: its settings are not those that its folder is named after. "
+                    "Put it back, or move the folder away and run again."
+                )
+            return run
+        try:
+            run.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(run.folder / "items.jsonl", b"".join(msgspec.json.encode(i) + b"\n" for i in items))
+            settled = msgspec.json.encode(_Settled(settings, environment()))
+            write_whole(file, msgspec.json.format(settled, indent=2) + b"\n")
+        except OSError as error:
+            raise PalateError(
+                f"cannot write to {run.folder}: {error.strerror or error}. Choose another place with --out."
+            ) from error
+        return run
+
+    def items(self) -> list[RatedItem]:
+        """What was to be rated."""
+        return list(self._read("items.jsonl", RatedItem))
+
+    def ratings(self) -> Iterator[RatingLine]:
+        """Every rating once; should a line stand twice, the first counts."""
+        seen: set[Key] = set()
+        for line in self._read("ratings.jsonl", RatingLine):
+            if line.key not in seen:
+                seen.add(line.key)
+                yield line
+
+    def views(self) -> list[ViewLine]:
+        """What each item was shown with."""
+        return list(self._read("views.jsonl", ViewLine))
+
+    def parts(self) -> dict[str, str]:
+        """The text of every part, by its key."""
+        return {line.key: line.text for line in self._read("parts.jsonl", PartLine)}
+
+    def _read(self, name: str, line: type[Line]) -> Iterator[Line]:
+        return read_lines(self.folder / name, line)
+
+
+class RunWriter:
+    """Adds ratings to a run. One process at a time; whatever is written stays written."""
+
+    def __init__(self, run: Run) -> None:
+        self._ratings = Appender(run.folder / "ratings.jsonl")
+        self._views = Appender(run.folder / "views.jsonl")
+        self._parts = Appender(run.folder / "parts.jsonl")
+        self.done: set[Key] = {line.key for line in run.ratings()}
+        self._views_done = {(line.view, line.item) for line in run.views()}
+        self._parts_done = set(run.parts())
+
+    def __enter__(self) -> RunWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for appender in (self._ratings, self._views, self._parts):
+            appender.close()
+
+    def add_ratings(self, lines: Iterable[RatingLine]) -> None:
+        """Keep a batch; when this returns it is on the disk."""
+        new = [line for line in lines if line.key not in self.done]
+        self._ratings.append(new)
+        self.done.update(line.key for line in new)
+
+    def add_views(self, views: Iterable[tuple[str, View]]) -> None:
+        """Keep what was shown with these items."""
+        lines, parts = [], []
+        for item, view in views:
+            if (view.name, item) in self._views_done:
+                continue
+            keys = []
+            for part in view.parts:
+                key = hashlib.sha256(part.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+                keys.append(key)
+                if key not in self._parts_done:
+                    self._parts_done.add(key)
+                    parts.append(PartLine(key, part.text))
+            lines.append(
+                ViewLine(view=view.name, item=item, user_id=view.user_id, parts=tuple(keys), dropped=view.dropped)
+            )
+            self._views_done.add((view.name, item))
+        self._parts.append(parts)
+        self._views.append(lines)
+
+
+def write_whole(file: Path, content: bytes) -> None:
+    """Write a file so that it is there in full or not at all."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with draft.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)

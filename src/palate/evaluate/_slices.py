@@ -1,0 +1,94 @@
+"""Accuracy by domain, difficulty, group of users, and user."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.evaluate._ratings import Ratings
+from palate.evaluate._results import Slice, UserAccuracy
+from palate.evaluate._run import RatedItem
+from palate.evaluate._statistics import SHARE, Quantity, Resamples, intervals, ratio
+from palate.views import ViewSpec
+
+SMALLEST_GROUP = 5
+"""A slice of fewer users is not shown: it says little, and may say it about one person."""
+MOST_GROUPS = 12
+"""A trait with more values than this is nearly an id, not a group."""
+
+
+def slices(
+    ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], resamples: Resamples
+) -> list[Slice]:
+    groups = _groups(ratings)
+    asked = [
+        (label, view.name, by, value, members)
+        for label in labels
+        for view in views
+        for (by, value), members in groups.items()
+    ]
+    totals = [ratings.accuracy_totals(ratings.credits[rm, view], members) for rm, view, _, _, members in asked]
+    estimates = intervals([Quantity(total, ratio, SHARE) for total in totals], resamples)
+    found = []
+    for (rm, view, by, value, members), total, estimate in zip(asked, totals, estimates, strict=True):
+        scored = ~np.isnan(ratings.credits[rm, view]) & members
+        if not scored.any():
+            continue
+        found.append(
+            Slice(
+                rm=rm,
+                view=view,
+                by=by,
+                value=value,
+                n=int(scored.sum()),
+                users=ratings.count_users(scored),
+                accuracy=float(ratio(total.sum(axis=0))),
+                low=estimate.low if estimate else None,
+                high=estimate.high if estimate else None,
+            )
+        )
+    return found
+
+
+def _groups(ratings: Ratings) -> dict[tuple[str, str], NDArray[np.bool_]]:
+    """Which items belong to which domain, difficulty or group of users; small groups are left out."""
+    names = sorted({name for item in ratings.items for name in item.traits})
+    found: dict[tuple[str, str], NDArray[np.bool_]] = {}
+    for by in ("category", "difficulty", *(f"demographics.{name}" for name in names)):
+        values = [_value(item, by) for item in ratings.items]
+        kinds = Counter(value for value in values if value is not None)
+        if not 2 <= len(kinds) <= MOST_GROUPS:
+            continue
+        for kind in sorted(kinds):
+            members = np.array([value == kind for value in values])
+            if ratings.count_users(members) >= SMALLEST_GROUP:
+                found[by, kind] = members
+    return found
+
+
+def _value(item: RatedItem, by: str) -> str | None:
+    if by == "category":
+        return item.category
+    if by == "difficulty":
+        return item.difficulty
+    return item.traits.get(by.removeprefix("demographics."))
+
+
+def user_accuracies(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec]) -> list[UserAccuracy]:
+    names = np.unique([item.user_id for item in ratings.items]).tolist()
+    found = []
+    for label in labels:
+        for view in views:
+            credits = ratings.credits[label, view.name]
+            scored = ~np.isnan(credits)
+            counts = np.bincount(ratings.users[scored], minlength=len(names))
+            sums = np.bincount(ratings.users[scored], weights=credits[scored], minlength=len(names))
+            found += [
+                UserAccuracy(rm=label, view=view.name, user_id=name, n=int(count), accuracy=float(total / count))
+                for name, count, total in zip(names, counts, sums, strict=True)
+                if count
+            ]
+    return found

@@ -1,0 +1,278 @@
+"""Intervals, tests and calibration, all of which resample clusters of users and never rows.
+
+A cluster is a user, or several users who share twin items and so are not independent. Whatever is
+reported is a function of totals over clusters: an accuracy is the total credit over the total number
+of items, a gain is a total of differences over the same number. See docs/statistics.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from palate.evaluate._results import Estimate
+
+Floats = NDArray[np.float64]
+Statistic = Callable[[Floats], Floats]
+"""From totals (..., columns) to a number (...). Doubling every total must not change it."""
+
+SHARE = (0.0, 1.0)
+"""The range of an accuracy."""
+GAIN = (-1.0, 1.0)
+"""The range of a difference between accuracies."""
+ANYWHERE = (-np.inf, np.inf)
+
+_CHUNK = 2**20
+"""Cluster weights held at once: 8 MiB."""
+_COLUMNS = 512
+"""Bootstrapped columns held at once: 40 MiB at 10,000 resamples."""
+_SMALLEST_ERROR = 0.2
+"""A resample's standard error counts as at least this part of the sample's; see `_standard_errors`."""
+_EXACT_FLIPS = 16
+_RANDOM_FLIPS = 10_000
+
+
+@dataclass(frozen=True)
+class Resamples:
+    """A stream of bootstrap weights: how often each cluster was drawn in each resample.
+
+    The same seed and number of clusters give the same weights, so all intervals of a table are paired.
+
+    >>> [weights.sum(axis=1) for weights in Resamples(n_clusters=5, seed=1, n_resamples=3)]
+    [array([5., 5., 5.])]
+    """
+
+    n_clusters: int
+    seed: int = 0
+    n_resamples: int = 10_000
+
+    def __iter__(self) -> Iterator[Floats]:
+        """Yield weights (some resamples, clusters), a few resamples at a time to keep memory small."""
+        random = np.random.default_rng(self.seed)
+        rows = max(1, _CHUNK // max(1, self.n_clusters))
+        for start in range(0, self.n_resamples, rows):
+            count = min(rows, self.n_resamples - start)
+            drawn = random.integers(max(1, self.n_clusters), size=(count, self.n_clusters))
+            drawn += np.arange(count)[:, None] * self.n_clusters
+            weights = np.bincount(drawn.ravel(), minlength=count * self.n_clusters)
+            yield weights.reshape(count, self.n_clusters).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Quantity:
+    """Something to report: totals by cluster (clusters, columns), and what is computed from their sum."""
+
+    totals: Floats
+    statistic: Statistic
+    within: tuple[float, float] = ANYWHERE
+    """The values that are possible at all; limits are cut there."""
+
+
+def ratio(totals: Floats) -> Floats:
+    """The first total over the second: the statistic of accuracies and gains."""
+    return np.asarray(totals[..., 0] / totals[..., 1])
+
+
+def cluster_totals(values: ArrayLike, clusters: ArrayLike, n_clusters: int) -> Floats:
+    """Add up items (items, columns), or one column of them, by their cluster codes.
+
+    >>> cluster_totals([[1, 1], [0, 1], [1, 1]], [0, 0, 2], n_clusters=3)
+    array([[1., 2.],
+           [0., 0.],
+           [1., 1.]])
+    """
+    items = np.asarray(values, dtype=np.float64)
+    items = items[:, None] if items.ndim == 1 else items
+    codes = np.asarray(clusters, dtype=np.intp)
+    sums = [np.bincount(codes, weights=column, minlength=n_clusters) for column in items.T]
+    return np.stack(sums, axis=1)
+
+
+def bootstrap_totals(totals: Floats, resamples: Resamples) -> Floats:
+    """Totals (resamples, columns) over the clusters that each resample drew."""
+    if len(totals) != resamples.n_clusters:
+        raise ValueError(f"totals of {len(totals)} clusters, but resamples of {resamples.n_clusters}")
+    return np.concatenate([weights @ totals for weights in resamples])
+
+
+def intervals(quantities: Sequence[Quantity], resamples: Resamples) -> list[Estimate | None]:
+    """Estimates with 95% intervals, for a whole table in as few passes as memory allows.
+
+    None where there is no honest interval: fewer than two clusters with data, a value that is not
+    finite, or one that is not finite in more than 5% of the resamples.
+    """
+    estimates: list[Estimate | None] = []
+    waiting: list[tuple[Quantity, Floats]] = []
+    for quantity in quantities:
+        moments = _with_products(np.asarray(quantity.totals, dtype=np.float64))
+        if waiting and sum(held.shape[1] for _, held in waiting) + moments.shape[1] > _COLUMNS:
+            estimates += _bootstrap(waiting, resamples)
+            waiting = []
+        waiting.append((quantity, moments))
+    return estimates + (_bootstrap(waiting, resamples) if waiting else [])
+
+
+def interval(
+    totals: Floats, statistic: Statistic, resamples: Resamples, within: tuple[float, float] = ANYWHERE
+) -> Estimate | None:
+    """One estimate with its interval; `intervals` does many in one pass."""
+    return intervals([Quantity(totals, statistic, within)], resamples)[0]
+
+
+def ratio_interval(
+    numerators: ArrayLike, denominators: ArrayLike, resamples: Resamples, within: tuple[float, float]
+) -> Estimate | None:
+    """The sum of numerators over the sum of denominators, both by cluster.
+
+    >>> ratio_interval([3, 1, 2, 4], [4, 4, 4, 4], Resamples(4), within=SHARE).value
+    0.625
+    """
+    totals = np.stack([np.asarray(numerators, np.float64), np.asarray(denominators, np.float64)], axis=1)
+    return interval(totals, ratio, resamples, within)
+
+
+def _with_products(totals: Floats) -> Floats:
+    """The columns, then the product of every two of them: what a variance needs in each resample."""
+    left, right = np.triu_indices(totals.shape[1])
+    return np.concatenate([totals, totals[:, left] * totals[:, right]], axis=1)
+
+
+def _bootstrap(waiting: list[tuple[Quantity, Floats]], resamples: Resamples) -> list[Estimate | None]:
+    drawn = bootstrap_totals(np.concatenate([moments for _, moments in waiting], axis=1), resamples)
+    ends = np.cumsum([moments.shape[1] for _, moments in waiting])[:-1]
+    pairs = zip(waiting, np.split(drawn, ends, axis=1), strict=True)
+    with np.errstate(all="ignore"):
+        return [_estimate(quantity, moments) for (quantity, _), moments in pairs]
+
+
+def _estimate(quantity: Quantity, drawn: Floats) -> Estimate | None:
+    """On each side, the further of the limits of two intervals that fail in different places.
+
+    The percentile interval is too short on the long side of a skewed statistic; Efron's bootstrap-t
+    follows skewness but is narrow for gains that few users have. Both take their limits a little further
+    out than 2.5%, by Hesterberg's (2015) correction for few clusters. benchmarks/coverage.py is the proof.
+    """
+    totals = np.asarray(quantity.totals, dtype=np.float64)
+    n = np.count_nonzero(totals.any(axis=1))
+    value = float(quantity.statistic(totals.sum(axis=0)))
+    if n < 2 or not np.isfinite(value):
+        return None
+    values = quantity.statistic(drawn[:, : totals.shape[1]])
+    finite = np.isfinite(values)
+    error, errors = _standard_errors(quantity.statistic, totals, drawn)
+    if np.mean(finite) < 0.95 or not np.isfinite(error):
+        return None
+    deviations = (values - value) / errors if error > 0 else np.zeros_like(values)
+    tail = stats.norm.cdf(-np.sqrt(n / (n - 1)) * stats.t.ppf(0.975, n - 1))
+    studentised = value - error * np.quantile(deviations[finite], [1 - tail, tail])
+    expanded = np.quantile(values[finite], [tail, 1 - tail])
+    low, high = min(studentised[0], expanded[0]), max(studentised[1], expanded[1])
+    return Estimate(value, *(float(limit) for limit in np.clip([low, high], *quantity.within)))
+
+
+def _standard_errors(statistic: Statistic, totals: Floats, drawn: Floats) -> tuple[float, Floats]:
+    """The standard error of the sample and of each resample, by the delta method.
+
+    A resample that misses the few users who differ has an error near zero and a t near infinity, and
+    would push the limits anywhere; so no resample's error counts as less than a fifth of the sample's.
+    """
+    columns = totals.shape[1]
+    steps = 1e-4 * np.sqrt((totals**2).sum(axis=0))
+    error = np.sqrt(np.sum((totals @ _gradient(statistic, totals.sum(axis=0), steps)) ** 2))
+    left, right = np.triu_indices(columns)
+    gradients = _gradient(statistic, drawn[:, :columns], steps)
+    products = gradients[:, left] * gradients[:, right] * np.where(left == right, 1.0, 2.0)
+    variances = np.nan_to_num(np.sum(products * drawn[:, columns:], axis=1))
+    return float(error), np.sqrt(np.maximum(variances, (_SMALLEST_ERROR * error) ** 2))
+
+
+def _gradient(statistic: Statistic, totals: Floats, steps: Floats) -> Floats:
+    """Central differences (..., columns) of a statistic; a column of zeros has no slope."""
+    slopes = np.zeros_like(totals)
+    for column in np.flatnonzero(steps):
+        step = np.where(np.arange(len(steps)) == column, steps, 0.0)
+        rise = statistic(totals + step) - statistic(totals - step)
+        slopes[..., column] = rise / (2 * steps[column])
+    return slopes
+
+
+def paired_test(differences: ArrayLike, seed: int = 0) -> float:
+    """Two-sided p-value that differences, summed by cluster, are as likely one way as the other.
+
+    Flips the sign of whole clusters: every way of flipping when at most 16 clusters differ, 10,000
+    random ways otherwise.
+
+    >>> paired_test([1, 1, 1, 1, 1])
+    0.0625
+    """
+    by_cluster = np.asarray(differences, dtype=np.float64)
+    by_cluster = by_cluster[by_cluster != 0]
+    # A sum of thirds depends on its order: without slack, equal sums would not count as equal.
+    bar = abs(by_cluster.sum()) - 1e-9 * np.abs(by_cluster).sum()
+    if len(by_cluster) <= _EXACT_FLIPS:
+        sums = np.zeros(1)
+        for difference in by_cluster:
+            sums = np.concatenate([sums + difference, sums - difference])
+        return float(np.mean(np.abs(sums) >= bar))
+    random = np.random.default_rng(seed)
+    rows = max(1, _CHUNK // len(by_cluster))
+    reached = 0
+    for start in range(0, _RANDOM_FLIPS, rows):
+        size = (min(rows, _RANDOM_FLIPS - start), len(by_cluster))
+        flipped = random.integers(2, size=size, dtype=np.int8).astype(np.float64)
+        sums = by_cluster.sum() - 2 * (flipped @ by_cluster)
+        reached += int(np.count_nonzero(np.abs(sums) >= bar))
+    return (reached + 1) / (_RANDOM_FLIPS + 1)
+
+
+def false_discovery(p_values: Sequence[float]) -> list[float]:
+    """Benjamini and Hochberg's q-values: calling all with q <= 0.05 keeps false calls near 5%.
+
+    >>> false_discovery([0.01, 0.04, 0.03])
+    [0.03, 0.04, 0.04]
+    """
+    if not p_values:
+        return []
+    return [float(q) for q in stats.false_discovery_control(p_values)]
+
+
+def credit(scores: Sequence[float], preferred: int) -> float:
+    """1 when the preferred response alone scores best, its fair share of a tie for best, otherwise 0.
+
+    >>> credit([0.2, 0.9], preferred=1), credit([0.5, 0.5], preferred=0), credit([3, 3, 1], preferred=2)
+    (1.0, 0.5, 0.0)
+    """
+    best = max(scores)
+    return 1 / sum(score == best for score in scores) if scores[preferred] == best else 0.0
+
+
+def brier(probabilities: Sequence[Sequence[float]], preferred: Sequence[int]) -> float:
+    """Mean over items of half the squared error of the probabilities, so that a pair gets the usual score.
+
+    >>> brier([[0.5, 0.5], [1.0, 0.0]], preferred=[0, 0])
+    0.125
+    """
+    errors = [
+        sum((claimed - (index == chosen)) ** 2 for index, claimed in enumerate(item)) / 2
+        for item, chosen in zip(probabilities, preferred, strict=True)
+    ]
+    return float(np.mean(errors))
+
+
+def expected_calibration_error(
+    probabilities: Sequence[Sequence[float]], preferred: Sequence[int], bins: int = 10
+) -> float:
+    """Mean distance between the top probability and how often it is right, in bins of equal width.
+
+    >>> expected_calibration_error([[0.9, 0.1], [0.9, 0.1]], preferred=[0, 1])
+    0.4
+    """
+    claimed = np.array([max(item) for item in probabilities])
+    right = np.array([credit(item, chosen) for item, chosen in zip(probabilities, preferred, strict=True)])
+    bin_of = np.minimum((claimed * bins).astype(np.intp), bins - 1)
+    # Within a bin, items / all items * |mean claimed - mean right| is the distance between the sums / all.
+    return float(np.abs(np.bincount(bin_of, weights=claimed - right)).sum() / len(claimed))

@@ -1,0 +1,112 @@
+"""Preference tables: prompt, chosen and rejected, with a column that names the user."""
+
+from __future__ import annotations
+
+import csv
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from palate.data import load_benchmark
+from palate.records import PalateError
+
+ROWS = [
+    {"prompt": "Tea?", "chosen": "Green.", "rejected": "Black.", "who": "ann", "when": "2024-01-02", "kind": "drink"},
+    {"prompt": "Tea?", "chosen": "Black.", "rejected": "Green.", "who": "bob", "when": "2024-01-03", "kind": "drink"},
+    {"prompt": "Cake?", "chosen": "Yes, \"two\".", "rejected": "No,\nthanks.", "who": "ann", "when": "2024-02-01T08:00Z", "kind": "food"},
+]
+
+
+def jsonl(path: Path, rows: list[dict[str, object]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "parquet"])
+def test_every_kind_of_file_gives_the_same(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"prefs.{kind}"
+    if kind == "csv":
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, ROWS[0].keys())
+            writer.writeheader()
+            writer.writerows(ROWS)
+    elif kind == "parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)
+    elif kind == "json":
+        path.write_text(json.dumps(ROWS))
+    else:
+        jsonl(path, ROWS)
+    benchmark = load_benchmark(f"{path},user=who,date=when,category=kind")
+    assert [item.user_id for item in benchmark.comparisons] == ["ann", "bob", "ann"]
+    assert [item.category for item in benchmark.comparisons] == ["drink", "drink", "food"]
+    assert [one.date for one in benchmark.users["ann"].judgements] == ["2024-01-02", "2024-02-01T08:00:00"]
+    assert benchmark.comparisons[2].responses == ('Yes, "two".', "No,\nthanks.")
+
+
+def test_without_dates_rows_are_in_order(tmp_path: Path) -> None:
+    benchmark = load_benchmark(f"{jsonl(tmp_path / 'prefs.jsonl', ROWS)},user=who")
+    assert [item.sequence for item in benchmark.comparisons] == [0, 1, 2]
+    assert [one.sequence for one in benchmark.users["ann"].judgements] == [0, 2]
+
+
+def test_a_table_without_users_asks_for_the_column(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "prefs.jsonl", ROWS)
+    with pytest.raises(PalateError, match=r"user=COLUMN. Columns found: chosen, kind, prompt, rejected, when, who"):
+        load_benchmark(path)
+    with pytest.raises(PalateError, match="no column 'writer' for the user"):
+        load_benchmark(f"{path},user=writer")
+
+
+def test_messages_become_text(tmp_path: Path) -> None:
+    ask = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}, {"role": "user", "content": "Tea?"}]
+    rows = [
+        {"user_id": 1, "prompt": ask[:1], "chosen": [{"role": "assistant", "content": "Yes"}], "rejected": "No"},
+        {
+            "user_id": 1,
+            "chosen": [*ask, {"role": "assistant", "content": "Green"}],
+            "rejected": [*ask, {"role": "assistant", "content": "Black"}],
+        },
+    ]
+    first, second = load_benchmark(jsonl(tmp_path / "prefs.jsonl", rows)).comparisons
+    assert (first.prompt, first.responses) == ("Hi", ("Yes", "No"))
+    assert second.prompt == "User: Hi\n\nAssistant: Hello\n\nUser: Tea?"
+    assert second.responses == ("Green", "Black")
+
+
+def test_moments_of_a_parquet_column_become_utc(tmp_path: Path) -> None:
+    row = ROWS[0] | {"when": datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)}
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "prefs.parquet")
+    item = load_benchmark(f"{tmp_path / 'prefs.parquet'},user=who,date=when").comparisons[0]
+    assert item.date == "2024-01-02T03:04:05"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"chosen": None}, "prefs.jsonl:2: field 'chosen': is missing"),
+        ({"chosen": [1]}, "prefs.jsonl:2: field 'chosen': expected a string or a list of messages"),
+        ({"prompt": None}, "prefs.jsonl:2: field 'prompt': is missing"),
+        ({"who": None}, "prefs.jsonl:2: field 'who': expected a string or a whole number"),
+        ({"when": "soon"}, "prefs.jsonl:2: field 'when': 'soon' is not a date"),
+    ],
+)
+def test_a_broken_row_is_named(change: dict[str, object], said: str, tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "prefs.jsonl", [ROWS[0], ROWS[1] | change])
+    with pytest.raises(PalateError) as refused:
+        load_benchmark(f"{path},user=who,date=when")
+    assert said in str(refused.value)
+
+
+def test_unlike_anything_known_says_what_was_found(tmp_path: Path) -> None:
+    with pytest.raises(PalateError, match="cannot tell what this is from the fields a, b"):
+        load_benchmark(jsonl(tmp_path / "rows.jsonl", [{"a": 1, "b": 2}]))
+    (tmp_path / "prefs.csv").write_text("prompt,chosen,rejected,user_id\na,b,c\n")
+    with pytest.raises(PalateError, match=r"prefs.csv:2: expected 4 columns"):
+        load_benchmark(tmp_path / "prefs.csv")
+    (tmp_path / "prefs.parquet").write_bytes(b"PAR1 not really")
+    with pytest.raises(PalateError, match="cannot be read as Parquet"):
+        load_benchmark(tmp_path / "prefs.parquet")

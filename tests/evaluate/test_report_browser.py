@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from report_sample import sample_items, sample_summary
+from test_report_page import hostile_item
+from test_report_text import renamed
+
+from palate.evaluate._report import render_page
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+ARGUMENTS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--no-first-run",
+]  # fmt: skip
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, for instance: apt install chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(render_page(sample_summary(), sample_items()), encoding="utf-8")
+    return path
+
+
+class Opened:
+    """A page that remembers what it complained of and what it asked for."""
+
+    def __init__(self, browser: Browser, path: Path, **options: object) -> None:
+        self.context = browser.new_context(**options)  # type: ignore[arg-type]
+        self.page: Page = self.context.new_page()
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.errors.append(message.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+
+
+@pytest.fixture
+def opened(browser: Browser, report: Path) -> Iterator[Opened]:
+    found = Opened(browser, report, viewport={"width": 1280, "height": 900}, color_scheme="light")
+    yield found
+    found.context.close()
+    assert found.errors == []
+    assert [url for url in found.requests if not url.startswith(("file:", "data:"))] == []
+    assert sum(url.startswith("file:") for url in found.requests) <= 2
+
+
+def test_the_browser_lists_items_and_shows_the_first(opened: Opened) -> None:
+    page = opened.page
+    expect(page.locator("#found")).to_have_text("300 items")
+    expect(page.locator("[role=option]")).to_have_count(50)
+    expect(page.locator("#detail h3")).to_have_text("item-000-0")
+    expect(page.locator(".response.preferred")).to_contain_text("preferred by this user")
+
+
+def test_search_and_filters(opened: Opened) -> None:
+    page = opened.page
+    page.get_by_label("Search").fill("item-007")
+    expect(page.locator("#found")).to_have_text("5 of 300 items")
+    page.get_by_label("Search").fill("nothing has this")
+    expect(page.locator("#detail")).to_contain_text("No item fits")
+    page.get_by_label("Search").fill("")
+    counts = 0
+    page.locator("#by-model").select_option("judge:small")
+    page.locator("#by-view").select_option("posts:5")
+    for outcome in ("right", "wrong", "tied", "unscored"):
+        page.locator("#by-outcome").select_option(outcome)
+        text = page.locator("#found").inner_text()
+        shown = int(text.split()[0])
+        counts += shown
+        if shown:
+            expect(page.locator("[role=option]").first).to_contain_text(outcome)
+            expect(page.locator("#detail tbody tr")).to_have_count(1)
+    assert counts == 300
+    expect(page.locator("#detail")).to_contain_text("no verdict in the answer")
+
+
+def test_keys_move_through_the_items(opened: Opened) -> None:
+    page = opened.page
+    page.locator("#list").focus()
+    for key in ("ArrowDown", "j", "j", "k", "ArrowUp", "ArrowDown"):
+        page.keyboard.press(key)
+    expect(page.locator("#detail h3")).to_have_text("item-000-2")
+    expect(page.locator("[aria-selected=true]")).to_have_count(1)
+    active = page.locator("#list").get_attribute("aria-activedescendant")
+    assert page.locator("[aria-selected=true]").get_attribute("id") == active
+    page.keyboard.press("End")
+    expect(page.locator("#detail h3")).to_have_text("item-059-4")
+    expect(page.locator("#pages")).to_have_text("251–300 of 300")
+    page.keyboard.press("Home")
+    expect(page.locator("#detail h3")).to_have_text("item-000-0")
+
+
+def test_letters_in_the_search_box_are_letters(opened: Opened) -> None:
+    opened.page.get_by_label("Search").press_sequentially("jk")
+    expect(opened.page.get_by_label("Search")).to_have_value("jk")
+
+
+def test_pages_turn(opened: Opened) -> None:
+    opened.page.get_by_role("button", name="Next").click()
+    expect(opened.page.locator("#pages")).to_have_text("51–100 of 300")
+    opened.page.locator("[role=option]").nth(3).click()
+    expect(opened.page.locator("#detail h3")).to_have_text("item-010-3")
+
+
+def test_tab_reaches_every_control(opened: Opened) -> None:
+    page = opened.page
+    reached = set()
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id || document.activeElement.className"))
+    assert {"skip", "theme", "slice", "search", "by-model", "by-view", "by-outcome", "list", "next"} <= reached
+    assert "profile-view" in reached
+
+
+def test_profile_follows_the_chosen_view(opened: Opened) -> None:
+    page = opened.page
+    expect(page.locator(".profile")).to_have_text("Posts of user 0")
+    page.locator("#profile-view").select_option("none")
+    expect(page.locator(".profile")).to_contain_text("Nothing: this view shows no profile")
+    page.locator("#by-view").select_option("judgements:4")
+    expect(page.locator(".profile")).to_have_text("Judgements of user 0")
+
+
+def test_slices_show_the_chosen_table(opened: Opened) -> None:
+    page = opened.page
+    expect(page.locator("details.slice:visible")).to_have_count(1)
+    page.locator("#slice").select_option(label="overlap, oracle")
+    expect(page.get_by_role("region", name="Slices of overlap, oracle")).to_be_visible()
+
+
+def test_theme_toggle_is_remembered(opened: Opened) -> None:
+    page = opened.page
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_role("button", name="Use dark colours").click()
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert dark != light
+    page.reload()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == dark
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_the_page_never_scrolls_sideways(browser: Browser, report: Path, width: int) -> None:
+    found = Opened(browser, report, viewport={"width": width, "height": 800})
+    found.page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+    assert found.page.evaluate("document.documentElement.scrollWidth") <= width
+    found.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser: Browser, report: Path, scheme: str) -> None:
+    found = Opened(browser, report, viewport={"width": 1280, "height": 900}, color_scheme=scheme)
+    found.page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+    violations = Axe().run(found.page).response["violations"]
+    grave = [(each["id"], each["nodes"][0]["html"]) for each in violations if each["impact"] in ("serious", "critical")]
+    assert grave == []
+    found.context.close()
+
+
+def test_without_javascript_everything_but_the_browser_is_there(browser: Browser, report: Path) -> None:
+    found = Opened(browser, report, java_script_enabled=False)
+    expect(found.page.locator("noscript")).to_contain_text("needs JavaScript")
+    expect(found.page.locator(".plot.accuracy svg").first).to_be_visible()
+    expect(found.page.locator("#browser")).to_be_hidden()
+    found.page.locator("details.slice summary").first.click()
+    expect(found.page.locator("details.slice table").first).to_be_visible()
+    found.context.close()
+
+
+def test_hostile_text_runs_nothing(browser: Browser, tmp_path: Path) -> None:
+    text = "</script><img src=x onerror=\"document.title='owned'\"><b>bold</b>\u2028"
+    path = tmp_path / "hostile.html"
+    path.write_text(render_page(renamed(text), [hostile_item(text)]), encoding="utf-8")
+    found = Opened(browser, path)
+    expect(found.page.locator("#detail h3")).to_contain_text("</script><img")
+    assert found.page.title() != "owned"
+    assert found.page.locator("img, b").count() == 0
+    assert found.errors == []
+    found.context.close()
+
+
+def test_two_thousand_items_and_a_long_response_stay_quick(browser: Browser, tmp_path: Path) -> None:
+    items = sample_items(users=400)
+    items[1].responses[0] = "long " * 200_000
+    path = tmp_path / "many.html"
+    path.write_text(render_page(sample_summary(), items), encoding="utf-8")
+    found = Opened(browser, path)
+    expect(found.page.locator("#found")).to_have_text("2,000 items")
+    started = time.monotonic()
+    found.page.locator("#list").focus()
+    for _ in range(20):
+        found.page.keyboard.press("j")
+    found.page.get_by_label("Search").fill("user 399")
+    expect(found.page.locator("#found")).to_have_text("5 of 2,000 items")
+    assert time.monotonic() - started < 5
+    assert found.errors == []
+    found.context.close()

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+from report_sample import sample_items, sample_summary
+from test_report_text import NAMES, empty, renamed
+
+from palate.evaluate._report import BrowsedItem, ItemRating, render_page
+from palate.evaluate._report._interval_plot import Mark, PlotRow, scale_for, shortened
+from palate.evaluate._report._people import people
+
+
+class Collector(HTMLParser):
+    """Every tag with its attributes, as a browser would see them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def tags_of(page: str) -> list[tuple[str, dict[str, str | None]]]:
+    collector = Collector()
+    collector.feed(page)
+    return collector.tags
+
+
+def embedded(page: str) -> dict[str, list]:  # type: ignore[type-arg]
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    data: dict[str, list] = json.loads(found[1])  # type: ignore[type-arg]
+    return data
+
+
+def hostile_item(text: str) -> BrowsedItem:
+    rating = ItemRating(rm=text, view=text, scores=[float("nan"), float("inf")], note=text, raw=text, credit=0.5)
+    return BrowsedItem(
+        id=text, user_id=text, prompt=text, responses=[text, text], preferred=1, category=text, difficulty=text,
+        profiles={text: text}, ratings=[rating],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*NAMES, "\ud800 lone", "<!--<script>", "&lt;b&gt;", "x" * 1_000_000])
+def test_hostile_text_is_inert(name: str) -> None:
+    usual = [tag for tag, _ in tags_of(render_page(sample_summary(), sample_items(1)))]
+    page = render_page(renamed(name), [hostile_item(name)])
+    tags = [tag for tag, _ in tags_of(page)]
+    assert tags == usual
+    assert not any(key.startswith("on") for _, attributes in tags_of(page) for key in attributes)
+    assert embedded(page)["items"][0]["user"] == name.encode("utf-8", "replace").decode()
+    page.encode("utf-8")
+
+
+def test_nothing_is_fetched_and_only_known_scripts_run() -> None:
+    page = render_page(sample_summary(), sample_items())
+    for tag, attributes in tags_of(page):
+        assert "src" not in attributes, tag
+        assert "style" not in attributes, tag
+        assert (attributes.get("href") or "#").startswith(("#", "data:")), attributes
+    assert "default-src 'none'" in page.replace("&#39;", "'")
+    assert "unsafe-inline" not in page
+
+
+def test_page_says_what_was_left_out() -> None:
+    assert "1,700 more" in render_page(sample_summary(), sample_items(), left_out=1700)
+    assert "more are in" not in render_page(sample_summary(), sample_items())
+
+
+def test_headings_never_skip_a_level() -> None:
+    levels = [int(tag[1]) for tag, _ in tags_of(render_page(sample_summary(), [])) if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+
+
+def test_ids_are_unique() -> None:
+    ids = [attributes["id"] for _, attributes in tags_of(render_page(sample_summary(), [])) if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_a_run_without_scores_has_a_page() -> None:
+    page = render_page(empty(), [])
+    assert "no score" in page
+    assert 'id="gains"' not in page
+    assert "Not every item is rated yet" in page
+
+
+def test_a_run_without_results_has_a_page() -> None:
+    bare = msgspec.structs.replace(empty(), results=[])
+    assert "content-blind controls only" in render_page(bare, [])
+
+
+def test_texts_are_embedded_once() -> None:
+    items = sample_items()
+    texts = embedded(render_page(sample_summary(), items))["texts"]
+    assert len(texts) == len(set(texts))
+
+
+def test_each_outcome_is_named() -> None:
+    ratings = [
+        ItemRating(rm="a", view="none", scores=[1, 0], credit=1.0),
+        ItemRating(rm="b", view="none", scores=[0, 1], credit=0.0),
+        ItemRating(rm="c", view="none", scores=[1, 1], credit=0.5),
+        ItemRating(rm="d", view="none", unscored="refused"),
+    ]
+    item = msgspec.structs.replace(sample_items(1)[0], ratings=ratings)
+    packed = embedded(render_page(sample_summary(), [item]))["items"][0]["ratings"]
+    assert [rating["outcome"] for rating in packed] == ["right", "wrong", "tied", "unscored"]
+
+
+def test_histograms_count_users_below_chance_and_what_luck_would_do() -> None:
+    summary = sample_summary()
+    shown = next(group for group in people(summary) if group.rm == "embedding").histograms[1]
+    below = [
+        user
+        for user in summary.user_accuracies
+        if (user.rm, user.view) == ("embedding", "posts:5") and user.accuracy < 0.5
+    ]
+    assert shown.worse == len(below)
+    assert shown.expected == pytest.approx(30.0)
+
+
+def test_scale_is_round_and_holds_everything() -> None:
+    row = PlotRow(
+        label="", mark=Mark("circle", "none"), value=0.71, low=0.63, high=0.78, reference=0.5, text="", detail=""
+    )
+    scale = scale_for([row], (0.05, 0.1, 0.2))
+    assert (scale.low, scale.high) == (pytest.approx(0.5), pytest.approx(0.8))
+    assert scale.place(0.65) == pytest.approx(50.0)
+
+
+def test_long_names_keep_both_ends() -> None:
+    assert len(shortened("hf:organisation/a-very-long-reward-model-name-8b", 40)) == 40

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import csv
+import io
+
+import msgspec
+import pytest
+from report_sample import sample_summary
+from rich.console import Console
+
+from palate.evaluate._report import COLUMNS, render_csv, render_markdown, render_terminal
+from palate.evaluate._results import Summary
+
+NAMES = [
+    "</script><img src=x onerror=alert(1)>",
+    "[red]model[/red]",
+    "=cmd|' /C calc'!A0",
+    "a|b `c` *d*",
+    "\x1b[31mred\x1b[0m \u202eabc",
+    "名前 🙂 \u2028 line",
+]
+
+
+def printed(summary: Summary, width: int = 80, *, terminal: bool = False, encoding: str = "utf-8") -> str:
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding=encoding)
+    render_terminal(summary, Console(file=file, width=width, force_terminal=terminal, color_system="truecolor"))
+    file.flush()
+    return raw.getvalue().decode(encoding)
+
+
+def renamed(name: str) -> Summary:
+    """The sample, with every embedding model called something hostile, and a hostile warning and title."""
+    summary = sample_summary()
+    changed = {
+        field: [
+            msgspec.structs.replace(row, rm=name) if row.rm == "embedding" else row
+            for row in getattr(summary, field)
+        ]
+        for field in ("results", "gains", "differences", "slices", "user_accuracies")
+    }
+    return msgspec.structs.replace(summary, **changed, warnings=[name], benchmark_title=name)
+
+
+def empty() -> Summary:
+    """A run in which nothing was scored."""
+    summary = sample_summary(gains=[], differences=[], slices=[], user_accuracies=[], complete=False)
+    nothing = {"accuracy": None, "low": None, "high": None, "macro": None, "chance": None, "calibration": None}
+    nothing |= {"oracle_gap_closed": None, "length_controlled": None}
+    results = [msgspec.structs.replace(row, n=0, users=0, unscored=300, **nothing) for row in summary.results]
+    return msgspec.structs.replace(summary, results=results)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("terminal", [False, True])
+def test_terminal_fits_its_width(width: int, terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = printed(sample_summary(), width, terminal=False)
+    assert max(map(len, text.splitlines())) <= width
+    assert "70.7%" in text
+    assert "+19.3*" in text
+
+
+def test_plain_text_has_no_colour_and_no_drawing() -> None:
+    text = printed(sample_summary(), 120)
+    assert "\x1b" not in text
+    assert not any("\u2500" <= character <= "\u259f" for character in text)
+
+
+def test_terminal_has_bars_where_there_is_room() -> None:
+    assert "━" in printed(sample_summary(), 120, terminal=True)
+    assert "━" not in printed(sample_summary(), 80, terminal=True)
+
+
+def test_no_colour_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[32m" not in printed(sample_summary(), 120, terminal=True)
+    monkeypatch.delenv("NO_COLOR")
+    assert "\x1b[32m" in printed(sample_summary(), 120, terminal=True)
+
+
+def test_terminal_puts_controls_last_and_says_warnings_and_readings() -> None:
+    text = printed(sample_summary())
+    places = [text.index(part) for part in ("embedding", "Content-blind controls", "random", "Warning: ", "seeing")]
+    assert places == sorted(places)
+    assert "Chance is 50.0%." in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hostile_names_are_inert_in_a_terminal(name: str) -> None:
+    text = printed(renamed(name))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    if name.startswith("[red]"):
+        assert "[red]model[/red]" in text
+
+
+def test_a_narrow_alphabet_does_not_stop_the_report() -> None:
+    assert "accuracy" in printed(renamed("名前"), encoding="ascii")
+
+
+@pytest.mark.parametrize("render", [printed, render_markdown, render_csv])
+def test_a_run_without_scores_is_rendered(render) -> None:  # type: ignore[no-untyped-def]
+    assert "embedding" in render(empty())
+    assert "nan" not in render(empty()).lower()
+
+
+def test_incomplete_runs_say_so() -> None:
+    assert "not every item is rated yet" in printed(empty())
+    assert "not every item is rated yet" in render_markdown(empty())
+
+
+def test_csv_has_a_row_for_each_model_and_view_and_full_precision() -> None:
+    summary = sample_summary()
+    rows = list(csv.DictReader(io.StringIO(render_csv(summary), newline="")))
+    assert len(rows) == len(summary.results)
+    assert list(rows[0]) == list(COLUMNS)
+    row = next(row for row in rows if (row["rm"], row["view"]) == ("embedding", "posts:5"))
+    result = next(r for r in summary.results if (r.rm, r.view) == ("embedding", "posts:5"))
+    assert float(row["accuracy"]) == result.accuracy
+    assert row["stranger"] == "swapped"
+    assert float(row["gain_over_none"]) > 0
+    assert row["twin_consistency"] == ""
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r", "＝", "  ="])
+def test_csv_names_cannot_start_a_formula(start: str) -> None:
+    rows = list(csv.reader(io.StringIO(render_csv(renamed(start + "cmd|' /C calc'!A0")), newline="")))
+    assert rows[1][0] == "'" + start + "cmd|' /C calc'!A0"
+
+
+def test_csv_quotes_as_rfc_4180_says() -> None:
+    text = render_csv(renamed('a "b", c\nd'))
+    assert '"a ""b"", c\nd"' in text
+    assert text.endswith("\r\n")
+
+
+def test_markdown_tables_keep_their_columns_whatever_the_name() -> None:
+    for name in NAMES:
+        text = render_markdown(renamed(name))
+        assert "<img" not in text
+        for line in text.splitlines():
+            if line.startswith("| ") and "Reward model" not in line:
+                assert line.replace("\\|", "").count("|") in (8, 11), line
+
+
+def test_markdown_has_reading_results_gains_and_differences() -> None:
+    text = render_markdown(sample_summary())
+    for part in ("# mini", "- embedding: seeing", "> **Warning:**", "## Results", "## Gains", "## Differences"):
+        assert part in text
+    assert "| embedding | posts:5 | 70.7% | 65.3–76.0 | +19.3\\* | +26.7\\* |" in text
