@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from palate.engine import Encoder, load_encoder
+from palate.records import PalateError
 
 
 @pytest.fixture
@@ -15,3 +19,41 @@ def data_dir() -> Path:
     if not folder:
         pytest.skip("set PALATE_DATA to the folder of real data sets to run this test")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Encoder:
+    """The built-in encoder, real weights and all."""
+    try:
+        return load_encoder("minilm")
+    except PalateError as error:
+        pytest.skip(f"the built-in encoder cannot be had here: {error}")
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """Makes a folder with a real BERT of random weights, another one for each seed."""
+
+    def make(seed: int) -> Path:
+        import torch
+        from transformers import BertConfig, BertModel, BertTokenizerFast
+
+        folder = tmp_path_factory.mktemp(f"encoder-{seed}")
+        letters = [chr(code) for code in range(33, 127)]
+        vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{x}" for x in letters)]
+        (folder / "vocab.txt").write_text("\n".join(vocabulary))
+        tokenizer = BertTokenizerFast(vocab=str(folder / "vocab.txt"), model_max_length=64)
+        tokenizer.save_pretrained(folder)
+        torch.manual_seed(seed)
+        config = BertConfig(
+            vocab_size=len(vocabulary),
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=64,
+            max_position_embeddings=64,
+        )
+        BertModel(config).save_pretrained(folder)
+        return folder
+
+    return make

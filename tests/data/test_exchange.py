@@ -69,9 +69,15 @@ def test_more_than_two_responses(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("preference", "said"),
     [
-        (PREFERENCE | {"chosen_response": "C"}, r"\(record 2\): field 'preferences\[0\].chosen_response': invalid"),
+        (
+            PREFERENCE | {"chosen_response": "C"},
+            r"\(record 2\): field 'preferences\[0\].chosen_response': invalid",
+        ),
         ({"prompt": "?"}, r"\(record 2\): field 'preferences\[0\]': needs response_A"),
-        ({"prompt": "?", "responses": ["a", "b"], "preferred": 5}, r"field 'preferences\[0\].preferred': 5 is out of"),
+        (
+            {"prompt": "?", "responses": ["a", "b"], "preferred": 5},
+            r"field 'preferences\[0\].preferred': 5 is out of",
+        ),
         (PREFERENCE | {"date": "yesterday"}, r"field 'preferences\[0\].date': 'yesterday' is not a date"),
     ],
 )

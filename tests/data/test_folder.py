@@ -45,7 +45,14 @@ def test_chosen_comes_first_and_dates_become_utc(tmp_path: Path) -> None:
 
 
 def test_responses_with_the_index_preferred_keep_their_order(tmp_path: Path) -> None:
-    row = {"id": 7, "user_id": "ann", "prompt": "?", "responses": ["a", "b", "c"], "preferred": 2, "shown": [1, 0, 2]}
+    row = {
+        "id": 7,
+        "user_id": "ann",
+        "prompt": "?",
+        "responses": ["a", "b", "c"],
+        "preferred": 2,
+        "shown": [1, 0, 2],
+    }
     item = load_benchmark(folder(tmp_path, [USER], [row])).comparisons[0]
     assert (item.id, item.chosen, item.rejected, item.shown) == ("7", "c", ("a", "b"), (1, 0, 2))
 
@@ -67,7 +74,10 @@ def test_gzipped_files_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        (ROW | {"id": "q2", "question": 5}, "comparisons.jsonl:2: field 'question': expected a string or null, got a whole"),
+        (
+            ROW | {"id": "q2", "question": 5},
+            "comparisons.jsonl:2: field 'question': expected a string or null, got a whole",
+        ),
         ('{"id": "q2", ', "comparisons.jsonl:2: broken JSON"),
         ('"q2"', "comparisons.jsonl:2: expected an object, got a string"),
         ({"id": "q2"}, "comparisons.jsonl:2: field 'user_id': is missing"),
@@ -81,7 +91,10 @@ def test_gzipped_files_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
         (ROW | {"id": "q2", "date": "soon"}, "field 'date': 'soon' is not a date; write 2023"),
         (ROW | {"id": "q2", "date": "2023-02-30"}, "field 'date': '2023-02-30' is not a date"),
         (ROW | {"id": ""}, "field 'id': is empty"),
-        (ROW | {"id": "q2", "rubric_aspects": [{"aspect": 1}]}, "field 'rubric_aspects[0].aspect': expected a string"),
+        (
+            ROW | {"id": "q2", "rubric_aspects": [{"aspect": 1}]},
+            "field 'rubric_aspects[0].aspect': expected a string",
+        ),
     ],
 )
 def test_a_broken_row_is_named_by_file_line_and_field(row: object, said: str, tmp_path: Path) -> None:
@@ -113,7 +126,9 @@ def test_a_broken_card_is_named(tmp_path: Path) -> None:
 
 
 def test_wrong_names_and_paths_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(PalateError, match="unknown benchmark 'mimi'. Did you mean 'mini'.*path of a file or folder"):
+    with pytest.raises(
+        PalateError, match=r"unknown benchmark 'mimi'. Did you mean 'mini'.*path of a file or folder"
+    ):
         load_benchmark("mimi")
     for missing in (tmp_path / "none", str(tmp_path / "none"), "prefs.jsonl", "prefs.jsonl,user=a"):
         with pytest.raises(PalateError, match="no such file or folder"):

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import unquote
 
 import pyarrow
@@ -79,8 +80,7 @@ def test_splits_and_domains_are_told_by_the_path(tmp_path: Path) -> None:
 class Hub(BaseHTTPRequestHandler):
     """The part of the hub's interface that a download of a data set uses."""
 
-    repositories: dict[str, dict[str, bytes]] = {}
-    gated = "QiyaoMa/gated"
+    repositories: ClassVar[dict[str, dict[str, bytes]]] = {}
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -101,7 +101,15 @@ class Hub(BaseHTTPRequestHandler):
                 for path, data in files.items()
             ]
             return self.answer(200, json.dumps(listed).encode())
-        info = {"id": name, "sha": COMMIT, "private": False, "gated": False, "tags": [], "downloads": 0, "likes": 0}
+        info = {
+            "id": name,
+            "sha": COMMIT,
+            "private": False,
+            "gated": False,
+            "tags": [],
+            "downloads": 0,
+            "likes": 0,
+        }
         return self.answer(200, json.dumps(info | {"siblings": [{"rfilename": path} for path in files]}).encode())
 
     def answer_file(self, data: bytes) -> None:
@@ -154,7 +162,9 @@ except PalateError as error:
 """
     settings = {"HF_ENDPOINT": endpoint, "HF_HOME": str(cache), "HF_HUB_DISABLE_XET": "1", "PALATE_DATA": ""}
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, timeout=50, check=True)
+    return subprocess.run(
+        command, env=os.environ | settings, capture_output=True, text=True, timeout=50, check=True
+    )
 
 
 def test_both_data_sets_come_from_the_hub(hub: str, tmp_path: Path) -> None:

@@ -38,7 +38,9 @@ def test_real_data_has_no_errors(name: str, data_dir: Path) -> None:
     assert not [fault for fault in check_benchmark(name, data_dir=data_dir) if fault.severity == "error"]
 
 
-@pytest.mark.parametrize("name", ["mini", "stackexchange", "coauthor", "squality", "acl-titles", "convarg,min=800"])
+@pytest.mark.parametrize(
+    "name", ["mini", "stackexchange", "coauthor", "squality", "acl-titles", "convarg,min=800"]
+)
 def test_written_and_read_again_it_is_the_same(name: str, data_dir: Path, tmp_path: Path) -> None:
     benchmark = load_benchmark(name, data_dir=data_dir)
     write_benchmark(benchmark, tmp_path / "copy")
@@ -87,7 +89,9 @@ def test_coauthor_keeps_the_order_on_the_screen(data_dir: Path) -> None:
     assert len(benchmark.comparisons) + left_out(benchmark) == 12_293
     first = sum(item.shown is not None and item.shown[item.preferred] == 0 for item in benchmark.comparisons)
     assert round(first / len(benchmark.comparisons), 2) == 0.49
-    assert any("position 0 is chosen in 49%" in fault.message for fault in check_benchmark("coauthor", data_dir=data_dir))
+    assert any(
+        "position 0 is chosen in 49%" in fault.message for fault in check_benchmark("coauthor", data_dir=data_dir)
+    )
 
 
 def test_squality_has_four_answers_to_each_question(data_dir: Path) -> None:
@@ -107,7 +111,7 @@ def test_data_that_is_not_here_names_the_variable_and_the_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PALATE_DATA", raising=False)
-    with pytest.raises(PalateError, match="PALATE_DATA is not set.*ACL 2016"):
+    with pytest.raises(PalateError, match=r"PALATE_DATA is not set.*ACL 2016"):
         load_benchmark("convarg")
     with pytest.raises(PalateError, match=f"looked in {tmp_path / 'coauthor'}"):
         load_benchmark("coauthor", data_dir=tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,9 +16,30 @@ from palate.data import load_benchmark
 from palate.records import PalateError
 
 ROWS = [
-    {"prompt": "Tea?", "chosen": "Green.", "rejected": "Black.", "who": "ann", "when": "2024-01-02", "kind": "drink"},
-    {"prompt": "Tea?", "chosen": "Black.", "rejected": "Green.", "who": "bob", "when": "2024-01-03", "kind": "drink"},
-    {"prompt": "Cake?", "chosen": "Yes, \"two\".", "rejected": "No,\nthanks.", "who": "ann", "when": "2024-02-01T08:00Z", "kind": "food"},
+    {
+        "prompt": "Tea?",
+        "chosen": "Green.",
+        "rejected": "Black.",
+        "who": "ann",
+        "when": "2024-01-02",
+        "kind": "drink",
+    },
+    {
+        "prompt": "Tea?",
+        "chosen": "Black.",
+        "rejected": "Green.",
+        "who": "bob",
+        "when": "2024-01-03",
+        "kind": "drink",
+    },
+    {
+        "prompt": "Cake?",
+        "chosen": 'Yes, "two".',
+        "rejected": "No,\nthanks.",
+        "who": "ann",
+        "when": "2024-02-01T08:00Z",
+        "kind": "food",
+    },
 ]
 
 
@@ -55,14 +77,20 @@ def test_without_dates_rows_are_in_order(tmp_path: Path) -> None:
 
 def test_a_table_without_users_asks_for_the_column(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "prefs.jsonl", ROWS)
-    with pytest.raises(PalateError, match=r"user=COLUMN. Columns found: chosen, kind, prompt, rejected, when, who"):
+    with pytest.raises(
+        PalateError, match=r"user=COLUMN. Columns found: chosen, kind, prompt, rejected, when, who"
+    ):
         load_benchmark(path)
     with pytest.raises(PalateError, match="no column 'writer' for the user"):
         load_benchmark(f"{path},user=writer")
 
 
 def test_messages_become_text(tmp_path: Path) -> None:
-    ask = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}, {"role": "user", "content": "Tea?"}]
+    ask = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello"},
+        {"role": "user", "content": "Tea?"},
+    ]
     rows = [
         {"user_id": 1, "prompt": ask[:1], "chosen": [{"role": "assistant", "content": "Yes"}], "rejected": "No"},
         {
@@ -110,3 +138,13 @@ def test_unlike_anything_known_says_what_was_found(tmp_path: Path) -> None:
     (tmp_path / "prefs.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(PalateError, match="cannot be read as Parquet"):
         load_benchmark(tmp_path / "prefs.parquet")
+
+
+def test_a_missing_package_names_the_line_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "prefs.parquet")
+    for name in ("pyarrow", "huggingface_hub"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(PalateError, match=r"pip install 'palate\[hub\]'"):
+        load_benchmark(f"{tmp_path / 'prefs.parquet'},user=who")
+    with pytest.raises(PalateError, match=r"pip install 'palate\[hub\]'"):
+        load_benchmark("lamp-qa", data_dir=tmp_path)

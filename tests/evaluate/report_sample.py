@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
+import msgspec
 import numpy as np
 
 from palate.evaluate._report import BrowsedItem, ItemRating
@@ -52,7 +54,7 @@ def credits_of(seed: int = 0) -> Credits:
 
 def interval(credit: np.ndarray) -> tuple[float, float, float]:
     picks = np.random.default_rng(1).integers(0, len(credit), size=(400, len(credit)))
-    means = [float(np.nanmean(credit[pick])) for pick in picks]
+    means = np.nanmean(credit[picks], axis=(1, 2))
     return float(np.nanmean(credit)), float(np.percentile(means, 2.5)), float(np.percentile(means, 97.5))
 
 
@@ -97,13 +99,26 @@ def slices_of(found: Credits) -> list[Slice]:
             accuracy, low, high = interval(part)
             made.append(
                 Slice(
-                    rm=rm, view=view, by=by, value=value, n=part.size, users=len(part), accuracy=accuracy, low=low, high=high
+                    rm=rm,
+                    view=view,
+                    by=by,
+                    value=value,
+                    n=part.size,
+                    users=len(part),
+                    accuracy=accuracy,
+                    low=low,
+                    high=high,
                 )
             )
     return made
 
 
 def sample_summary(**changed: object) -> Summary:
+    return msgspec.structs.replace(_summary(), **changed)
+
+
+@functools.cache
+def _summary() -> Summary:
     found = credits_of()
     names = [(rm, view) for rm in TRUTH for view in VIEWS]
     profiles = ("posts:5", "judgements:4")
@@ -138,7 +153,7 @@ def sample_summary(**changed: object) -> Summary:
             for user, row in enumerate(found[rm, view])
         ],
     }
-    return Summary(**(fields | changed))  # type: ignore[arg-type]
+    return Summary(**fields)  # type: ignore[arg-type]
 
 
 def ratings_of(found: Credits, user: int, item: int) -> list[ItemRating]:
@@ -147,7 +162,9 @@ def ratings_of(found: Credits, user: int, item: int) -> list[ItemRating]:
         value = float(credit[user, item])
         if np.isnan(value):
             made.append(
-                ItemRating(rm=rm, view=view, unscored="no verdict in the answer", raw="I cannot choose between them.")
+                ItemRating(
+                    rm=rm, view=view, unscored="no verdict in the answer", raw="I cannot choose between them."
+                )
             )
         else:
             raw = "The first one. [[A]]" if rm == "judge:small" else None
@@ -161,7 +178,7 @@ def sample_items(users: int = USERS) -> list[BrowsedItem]:
         BrowsedItem(
             id=f"item-{user:03}-{item}", user_id=f"user-{user}",
             prompt=f"Question {item} of user {user}: how should I spend a free evening?",
-            responses=[f"Write it on paper, alone. ({user}-{item})", f"Record it and send it to a friend. ({user}-{item})"],
+            responses=[f"Write it on paper, alone. ({user}-{item})", f"Record it for a friend. ({user}-{item})"],
             preferred=0, category=CATEGORIES[user % 3], difficulty=("explicit", "implicit")[user % 2],
             profiles={
                 "none": "", "posts:5": f"Posts of user {user}", "judgements:4": f"Judgements of user {user}",

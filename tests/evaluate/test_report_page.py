@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -75,7 +76,7 @@ def test_page_says_what_was_left_out() -> None:
 def test_headings_never_skip_a_level() -> None:
     levels = [int(tag[1]) for tag, _ in tags_of(render_page(sample_summary(), [])) if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
-    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
 
 
 def test_ids_are_unique() -> None:

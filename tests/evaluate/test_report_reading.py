@@ -5,7 +5,7 @@ import pytest
 from report_sample import sample_summary
 
 from palate.evaluate._report import readings
-from palate.evaluate._report._groups import condensed, groups, is_control, view_kind, views
+from palate.evaluate._report._groups import condensed, groups, is_control, telling_differences, view_kind, views
 from palate.evaluate._results import Gain, Summary
 
 
@@ -102,7 +102,13 @@ def test_a_model_without_scores_or_profile_is_read_carefully() -> None:
 def test_order_is_models_then_controls_and_none_before_oracle() -> None:
     found = groups(sample_summary())
     assert [group.rm for group in found] == ["embedding", "judge:small", "random", "longest", "overlap"]
-    assert [row.label for row in views(sample_summary())] == ["none", "posts:5", "judgements:4", "swapped", "oracle"]
+    assert [row.label for row in views(sample_summary())] == [
+        "none",
+        "posts:5",
+        "judgements:4",
+        "swapped",
+        "oracle",
+    ]
 
 
 def test_a_control_that_never_changes_takes_one_row() -> None:
@@ -122,9 +128,27 @@ def test_names_with_options_are_understood() -> None:
 def test_two_strangers_are_told_apart() -> None:
     summary = sample_summary()
     other = [
-        msgspec.structs.replace(result, of="judgements:4") for result in summary.results if result.view == "swapped"
+        msgspec.structs.replace(result, of="judgements:4")
+        for result in summary.results
+        if result.view == "swapped"
     ]
     both: Summary = msgspec.structs.replace(summary, results=summary.results + other)
     labels = [row.label for row in views(both)]
     assert "swapped of posts:5" in labels
     assert "swapped of judgements:4" in labels
+
+
+def test_a_gain_without_an_interval_is_not_called_a_gain() -> None:
+    bare = msgspec.structs.replace(gain(0.3, "none"), low=None, high=None)
+    assert "can tell from zero over no profile (+30.0, too few users for an interval)" in read(bare)
+
+
+def test_differences_put_the_model_before_the_control() -> None:
+    summary = sample_summary()
+    turned = [
+        msgspec.structs.replace(found, rm=found.than, than=found.rm) if found.than == "overlap" else found
+        for found in summary.differences
+    ]
+    found = telling_differences(msgspec.structs.replace(summary, differences=turned))
+    assert {each.rm for each in found} == {"embedding", "judge:small"}
+    assert found[0].difference == -summary.differences[0].difference

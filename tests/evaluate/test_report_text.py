@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import msgspec
 import pytest
 from report_sample import sample_summary
 from rich.console import Console
 
-from palate.evaluate._report import COLUMNS, render_csv, render_markdown, render_terminal
+from palate.evaluate._report import COLUMNS, render_csv, render_markdown, render_page, render_terminal
 from palate.evaluate._results import Summary
 
 NAMES = [
@@ -24,7 +25,10 @@ NAMES = [
 def printed(summary: Summary, width: int = 80, *, terminal: bool = False, encoding: str = "utf-8") -> str:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding)
-    render_terminal(summary, Console(file=file, width=width, force_terminal=terminal, color_system="truecolor"))
+    render_terminal(
+        summary,
+        Console(file=file, width=width, force_terminal=terminal, color_system="standard" if terminal else "auto"),
+    )
     file.flush()
     return raw.getvalue().decode(encoding)
 
@@ -55,7 +59,7 @@ def empty() -> Summary:
 @pytest.mark.parametrize("terminal", [False, True])
 def test_terminal_fits_its_width(width: int, terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    text = printed(sample_summary(), width, terminal=False)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", printed(sample_summary(), width, terminal=terminal))
     assert max(map(len, text.splitlines())) <= width
     assert "70.7%" in text
     assert "+19.3*" in text
@@ -81,7 +85,9 @@ def test_no_colour_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_terminal_puts_controls_last_and_says_warnings_and_readings() -> None:
     text = printed(sample_summary())
-    places = [text.index(part) for part in ("embedding", "Content-blind controls", "random", "Warning: ", "seeing")]
+    places = [
+        text.index(part) for part in ("embedding", "Content-blind controls", "random", "Warning: ", "seeing")
+    ]
     assert places == sorted(places)
     assert "Chance is 50.0%." in text
 
@@ -149,3 +155,28 @@ def test_markdown_has_reading_results_gains_and_differences() -> None:
     for part in ("# mini", "- embedding: seeing", "> **Warning:**", "## Results", "## Gains", "## Differences"):
         assert part in text
     assert "| embedding | posts:5 | 70.7% | 65.3–76.0 | +19.3\\* | +26.7\\* |" in text
+
+
+def test_missing_intervals_are_left_blank_in_every_form() -> None:
+    summary = sample_summary()
+    fields = ("gains", "differences", "slices")
+    bare = {
+        field: [msgspec.structs.replace(row, low=None, high=None) for row in getattr(summary, field)]
+        for field in fields
+    }
+    few = msgspec.structs.replace(summary, **bare)
+    assert "too few users" in printed(few)
+    assert "None" not in render_markdown(few)
+    assert "None" not in render_csv(few)
+    assert "None" not in render_page(few, []).split("<script>")[1]
+
+
+def test_a_stranger_of_each_view_fits_eighty_columns() -> None:
+    summary = sample_summary()
+    longer = [
+        msgspec.structs.replace(row, view="swapped:judgements:4", of="judgements:4") if row.of else row
+        for row in summary.results
+    ]
+    text = printed(msgspec.structs.replace(summary, results=longer))
+    assert "  swapped:judgements:4 " in text
+    assert max(map(len, text.splitlines())) <= 80

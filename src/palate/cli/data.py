@@ -40,11 +40,10 @@ def list_benchmarks(*, data: DataFolder = None, as_json: AsJson = False) -> None
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("name", "people", "items", "licence", "from", "here"):
         table.add_column(column, justify="right" if column in ("people", "items") else "left", no_wrap=True)
-    table.add_column("what it asks")
     for one in listings:
         here = "yes" if one.available else "on demand" if one.origin == "hub" else "no"
         counts = (f"{one.people:,}", f"{one.items:,}")
-        table.add_row(one.name, *counts, one.licence, one.origin, here, one.title.partition(": ")[2])
+        table.add_row(one.name, *counts, one.licence, one.origin, here)
     console = _console()
     console.print(table)
     console.print("\nA path works too: a benchmark folder, an exchange file, a preference table (user=COLUMN).")
@@ -145,7 +144,9 @@ def convert(spec: str, folder: Path, *, data: DataFolder = None, force: Force = 
     benchmark = load_benchmark(spec, data_dir=data)
     write_benchmark(benchmark, folder, force=force)
     written = f"{_count(len(benchmark.users), 'user')}, {_count(len(benchmark.comparisons), 'comparison')}"
-    _console().print(f"{folder}: {written}, {_count(len(benchmark.completions), 'completion')}", markup=False)
+    _console().print(
+        f"{folder}: {written}, {_count(len(benchmark.completions), 'completion')}", markup=False, soft_wrap=True
+    )
 
 
 def schema(name: str | None = None, *, out: Path | None = None) -> None:
@@ -293,9 +294,7 @@ def _console() -> Console:
 
 
 def _print_json(value: object) -> None:
-    import sys
-
     import msgspec
 
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    sys.stdout.write(text + "\n")
+    print(text)  # noqa: T201

@@ -11,9 +11,7 @@ from palate.data._draft import Draft, integrity
 from palate.data._faults import Fault, error, gathered, warning
 from palate.data._leaks import leak_faults
 from palate.data._load import read_draft
-from palate.records import Comparison, Completion, Judgement, Post
-
-LONGEST_RESPONSE = 1_000_000
+from palate.records import Comparison, Judgement, Post, came_before
 
 
 def check_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision: str | None = None) -> list[Fault]:
@@ -54,9 +52,7 @@ def _responses(draft: Draft) -> Iterator[Fault]:
     texts = [(item.id, place, item.responses) for item, place in draft.comparisons]
     texts += [(item.id, place, item.alternatives) for item, place in draft.completions]
     empty = [(id, place) for id, place, each in texts if not all(text.strip() for text in each)]
-    long = [(id, place) for id, place, each in texts if any(len(text) > LONGEST_RESPONSE for text in each)]
     yield from gathered(empty, None, "empty response")
-    yield from gathered(long, None, "response of more than 1 MB")
 
 
 def _repeated_choices(draft: Draft) -> Iterator[Fault]:
@@ -96,19 +92,9 @@ def _late_history(draft: Draft) -> Iterator[Fault]:
     late = [
         (item.id, place)
         for item, place in draft.items()
-        if any(not_before(one, item) for one in history.get(item.user_id, ()))
+        if any(not came_before(one, item) for one in history.get(item.user_id, ()))
     ]
     yield from gathered(late, "date", "has history of the same date or later; views leave that history out")
-
-
-def not_before(past: Post | Judgement, item: Comparison | Completion) -> bool:
-    """Whether dates or sequence say that a piece of history is not earlier than the item."""
-    in_sequence = past.sequence is not None and item.sequence is not None
-    if past.date and item.date:
-        shared = min(len(past.date), len(item.date))
-        if past.date[:shared] != item.date[:shared] or not in_sequence:
-            return past.date[:shared] >= item.date[:shared]
-    return past.sequence is not None and item.sequence is not None and past.sequence >= item.sequence
 
 
 _RULES = (

@@ -10,6 +10,8 @@ import msgspec
 from palate.data._faults import Fault, Place, error, refuse
 from palate.records import Benchmark, Card, Comparison, Completion, Judgement, User
 
+LONGEST_RESPONSE = 1_000_000
+"""In characters. A text longer than a long novel is a mistake in the data, not an answer."""
 T = TypeVar("T")
 Placed = list[tuple[T, Place]]
 
@@ -91,6 +93,10 @@ def _repeated(field: str, ids: Iterable[tuple[str, Place]]) -> list[Fault]:
 def choice_faults(choice: Comparison | Judgement, place: Place, prefix: str = "") -> list[Fault]:
     """What is wrong with the responses of a choice and the index preferred."""
     count = len(choice.responses)
+    longest = max(map(len, choice.responses), default=0)
+    if longest > LONGEST_RESPONSE:
+        message = f"{longest:,} characters in one response; palate takes {LONGEST_RESPONSE:,} at the most"
+        return [error(place, f"{prefix}responses", message)]
     if count < 2:
         return [error(place, f"{prefix}responses", f"{count} given; a choice needs two or more")]
     if not 0 <= choice.preferred < count:

@@ -18,6 +18,7 @@ from palate.records import PalateError
 T = TypeVar("T")
 Row = dict[str, object]
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
+NOT_DATA = ("card.json", "dataset_infos.json")
 
 
 def suffix(path: Path) -> str:

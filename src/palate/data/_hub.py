@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from palate.records import PalateError
 
 
-def download(repository: str, *, revision: str | None, patterns: list[str], local: str) -> tuple[Path, str]:
-    """A local copy of a hub data set, and the commit it is of.
+def download(
+    repository: str, *, revision: str | None, choose: Callable[[list[Path]], list[Path]], local: str
+) -> tuple[Path, str]:
+    """A local copy of a hub data set, and the commit it is of. `choose` picks the files that are wanted.
 
     `HF_ENDPOINT`, `HF_HUB_OFFLINE` and the hub's own cache are respected. `local` names the folder
     that would be read instead, for the error.
@@ -23,9 +26,14 @@ def download(repository: str, *, revision: str | None, patterns: list[str], loca
     import httpx
 
     try:
+        if huggingface_hub.constants.HF_HUB_OFFLINE:
+            wanted = None  # what is in the hub's cache is all there is
+        else:
+            listed = huggingface_hub.HfApi().list_repo_files(repository, repo_type="dataset", revision=revision)
+            wanted = [path.as_posix() for path in choose([Path(name) for name in listed])]
         folder = Path(
             huggingface_hub.snapshot_download(
-                repository, repo_type="dataset", revision=revision, allow_patterns=patterns
+                repository, repo_type="dataset", revision=revision, allow_patterns=wanted
             )
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, httpx.HTTPError, OSError, ValueError) as problem:

@@ -11,7 +11,7 @@ import msgspec
 
 from palate.data._draft import Draft
 from palate.data._faults import FieldError, Place, explain
-from palate.data._files import SUFFIXES, Row, read_rows, suffix
+from palate.data._files import NOT_DATA, SUFFIXES, Row, read_rows, suffix
 from palate.data._wire import Id, Wire, WireAspect, WirePost, identifier, privileged
 from palate.records import Card, Comparison, Completion, PalateError, User
 
@@ -63,13 +63,18 @@ def domain_of(path: Path) -> str | None:
     return next((domain for domain in DOMAINS if domain.lower() in str(path).lower()), None)
 
 
-def files_of_split(folder: Path, split: str) -> list[Path]:
-    """The data files below a folder that belong to a split; all of them when no name mentions one."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and suffix(path) in SUFFIXES)
-    files = [path for path in found if path.name not in ("dataset_infos.json", "card.json")]
-    words = {path: set(re.split(r"[^a-z]+", str(path.relative_to(folder)).lower())) for path in files}
+def of_split(paths: Iterable[Path], split: str) -> list[Path]:
+    """The data files that belong to a split by their path; all of them when no path mentions one."""
+    files = sorted(path for path in paths if suffix(path) in SUFFIXES and path.name not in NOT_DATA)
+    words = {path: set(re.split(r"[^a-z]+", str(path).lower())) for path in files}
     if any(words[path] & set(_SPLITS) for path in files):
         files = [path for path in files if split in words[path]]
+    return files
+
+
+def files_of_split(folder: Path, split: str) -> list[Path]:
+    """The data files of a split below a folder."""
+    files = [folder / path for path in of_split((p.relative_to(folder) for p in folder.rglob("*")), split)]
     if not files:
         raise PalateError(f"{folder}: no data file of split {split!r}; expected {', '.join(SUFFIXES)} files")
     return files

@@ -16,10 +16,10 @@ from palate.data._convarg import read_convarg
 from palate.data._draft import Draft
 from palate.data._exchange import read_exchange
 from palate.data._faults import Fault, refuse
-from palate.data._files import SUFFIXES, read_rows, suffix
+from palate.data._files import NOT_DATA, SUFFIXES, read_rows, suffix
 from palate.data._folder import default_card, is_folder_format, read_folder
 from palate.data._hub import download
-from palate.data._lampqa import files_of_split, read_lampqa
+from palate.data._lampqa import files_of_split, of_split, read_lampqa
 from palate.data._squality import read_squality
 from palate.data._stackexchange import read_stackexchange
 from palate.data._tables import read_table
@@ -128,9 +128,11 @@ def _read_hub(listing: Listing, options: Options, data_dir: Path | None, revisio
         folder, version = local, "local"
     else:
         repository = listing.source.split("/datasets/")[1].split()[0]
-        patterns = [f"*{split}*{end}" for end in SUFFIXES]  # the training split alone is ten times the test
         place = str(local or f"${DATA_VARIABLE}/{listing.folder}")
-        folder, version = download(repository, revision=revision, patterns=patterns, local=place)
+        # only the split that is asked for: the training split alone is ten times the test
+        folder, version = download(
+            repository, revision=revision, choose=lambda paths: of_split(paths, split), local=place
+        )
     description = "Each row is a user of its own; the rubric and the narrative are privileged."
     card = card_of(listing.name, version, description, f"split {split}")
     return read_lampqa(files_of_split(folder, split), card, listing.name, domain=options.get("domain"))
@@ -165,10 +167,16 @@ def _data_files(path: Path) -> list[Path]:
         if suffix(path) not in SUFFIXES:
             raise PalateError(f"{path}: unknown kind of file; palate reads {', '.join(SUFFIXES)}")
         return [path]
-    files = sorted(one for one in path.rglob("*") if one.is_file() and suffix(one) in SUFFIXES)
+    try:
+        found = sorted(one for depth in ("*", "*/*") for one in path.glob(depth) if one.is_file())
+    except OSError as problem:
+        raise PalateError(f"{path}: cannot be read ({problem.strerror or problem})") from None
+    files = [one for one in found if suffix(one) in SUFFIXES and one.name not in NOT_DATA]
     if not files:
-        raise PalateError(f"{path}: no data in this folder; expected users.jsonl and comparisons.jsonl, or data")
-    return [one for one in files if one.name != "card.json"]
+        raise PalateError(
+            f"{path}: no data in this folder; expected users.jsonl and comparisons.jsonl, or data files"
+        )
+    return files
 
 
 def _first_fields(files: list[Path], source: str) -> set[str]:

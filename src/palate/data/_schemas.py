@@ -33,6 +33,6 @@ def _schema(name: str, kind: type, *rules: Schema) -> Schema:
     schema: Schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"palate {name}",
-        **msgspec.json.schema(kind),
+        **msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(kind))),
     }
     return {**schema, "allOf": list(rules)} if rules else schema

@@ -141,7 +141,8 @@ def _oracle_gap(ratings: Ratings, label: str, view: ViewSpec, views: Sequence[Vi
     none, seen, oracle = (ratings.credits[label, name] for name in ("none", view.name, "oracle"))
     scored = ~np.isnan(none + seen + oracle)
     over_none = [np.where(scored, credits - none, 0.0) for credits in (seen, oracle)]
-    return Quantity(ratings.totals(*over_none), _share_of_gap, ANYWHERE)
+    # The third column says who has data: a user whom nothing changes is not a user without items.
+    return Quantity(ratings.totals(*over_none, scored.astype(float)), _share_of_gap, ANYWHERE)
 
 
 def _share_of_gap(totals: Floats) -> Floats:

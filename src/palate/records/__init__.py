@@ -3,6 +3,7 @@
 from palate.records._asks import Ask, Part, PartKind, Rating, RewardModel, View
 from palate.records._benchmark import Aspect, Benchmark, Card, Comparison, Completion, Privileged
 from palate.records._errors import PalateError
+from palate.records._order import Dated, came_before
 from palate.records._people import Judgement, Post, User
 from palate.records._spec import Spec, parse_spec, unknown_name
 
@@ -13,6 +14,7 @@ __all__ = [
     "Card",
     "Comparison",
     "Completion",
+    "Dated",
     "Judgement",
     "PalateError",
     "Part",
@@ -24,6 +26,7 @@ __all__ = [
     "Spec",
     "User",
     "View",
+    "came_before",
     "parse_spec",
     "unknown_name",
 ]

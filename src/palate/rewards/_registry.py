@@ -86,9 +86,7 @@ def _from_file(spec: Spec) -> tuple[Factory, str]:
     module = _import_file(file)
     factory = getattr(module, spec.argument, None)
     if factory is None:
-        names = [
-            name for name, value in vars(module).items() if inspect.isclass(value) and hasattr(value, "rate")
-        ]
+        names = [name for name, value in vars(module).items() if inspect.isclass(value) and hasattr(value, "rate")]
         raise unknown_name(f"name in {file}", spec.argument, names)
     return factory, f"sha256:{hashlib.sha256(source).hexdigest()}"
 

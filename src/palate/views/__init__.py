@@ -2,7 +2,7 @@
 
 from palate.views._budget import Budget, parse_budget
 from palate.views._build import Missing, ViewBuilder
-from palate.views._history import Item, came_before, visible_judgements, visible_posts
+from palate.views._history import Item, visible_judgements, visible_posts
 from palate.views._retrievers import Retriever, Search, make_retriever, retriever_names
 from palate.views._spec import Piece, ViewSpec, parse_view, resolve_views
 
@@ -15,7 +15,6 @@ __all__ = [
     "Search",
     "ViewBuilder",
     "ViewSpec",
-    "came_before",
     "make_retriever",
     "parse_budget",
     "parse_view",

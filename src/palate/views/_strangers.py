@@ -30,8 +30,7 @@ class Strangers:
                 self._twins.setdefault(comparison.user_id, set()).add(owners[comparison.twin])
         self._rings = {category: sorted(users, key=self._place) for category, users in members.items()}
         self._index = {
-            category: {user: index for index, user in enumerate(ring)}
-            for category, ring in self._rings.items()
+            category: {user: index for index, user in enumerate(ring)} for category, ring in self._rings.items()
         }
 
     def of(self, item: Item) -> Iterator[str]:

@@ -12,6 +12,7 @@ from palate.evaluate._report._groups import (
     groups,
     is_control,
     is_stranger,
+    telling_differences,
     view_kind,
     views,
 )
@@ -79,7 +80,8 @@ def accuracy_plot(summary: Summary) -> IntervalPlot:
 
 def gain_plot(summary: Summary) -> IntervalPlot | None:
     """What each view adds over no profile and over a stranger's; nothing where no gain was measured."""
-    names = list(dict.fromkeys(gain.rm for gain in summary.gains))
+    # A control that never changes gains nothing by construction: the table has it, the plot need not.
+    names = list(dict.fromkeys(gain.rm for gain in summary.gains if gain.gain != 0 or not is_control(gain.rm)))
     names.sort(key=is_control)
     bands = [_gain_band(summary, rm) for rm in names]
     return _points_plot(
@@ -91,13 +93,12 @@ def gain_plot(summary: Summary) -> IntervalPlot | None:
 
 
 def difference_plot(summary: Summary) -> IntervalPlot | None:
-    """Paired differences between models, view by view; nothing where there are none."""
+    """Paired differences between models under profiles of the person; nothing where there are none."""
     rows: dict[tuple[str, str], list[PlotRow]] = defaultdict(list)
-    for found in summary.differences:
-        rows[found.rm, found.view].append(_difference_row(found))
-    bands = [
-        Band(title=f"{rm}, {view}", dim=is_control(rm), rows=tuple(own)) for (rm, view), own in rows.items()
-    ]
+    for found in telling_differences(summary):
+        if view_kind(found.view) == "profile":
+            rows[found.rm, found.view].append(_difference_row(found))
+    bands = [Band(title=f"{rm}, {view}", dim=is_control(rm), rows=tuple(own)) for (rm, view), own in rows.items()]
     return _points_plot(
         bands,
         name="differences",
@@ -143,7 +144,7 @@ def _gain_row(gain: Gain, stranger: bool) -> PlotRow:
         high=gain.high,
         reference=0.0,
         text=points(gain.gain),
-        detail=f"over {shortened(gain.over, 12)}, q {chance_of_error(gain.q)}",
+        detail=f"over {shortened(gain.over.split(':')[0], 10)}, q {chance_of_error(gain.q)}",
     )
 
 

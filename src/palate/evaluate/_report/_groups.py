@@ -93,10 +93,28 @@ def difference_between(summary: Summary, view: str, rm: str, than: str) -> Diffe
         if found.view == view and (found.rm, found.than) == (rm, than):
             return found
         if found.view == view and (found.rm, found.than) == (than, rm):
-            return msgspec.structs.replace(
-                found, rm=rm, than=than, difference=-found.difference, low=-found.high, high=-found.low
-            )
+            return _turned(found)
     return None
+
+
+def telling_differences(summary: Summary) -> list[Difference]:
+    """The differences in which at least one model is not a control, turned so that it comes first."""
+    return [
+        _turned(found) if is_control(found.rm) else found
+        for found in summary.differences
+        if not (is_control(found.rm) and is_control(found.than))
+    ]
+
+
+def _turned(found: Difference) -> Difference:
+    return msgspec.structs.replace(
+        found,
+        rm=found.than,
+        than=found.rm,
+        difference=-found.difference,
+        low=None if found.high is None else -found.high,
+        high=None if found.low is None else -found.low,
+    )
 
 
 def _group(summary: Summary, rm: str, several_strangers: bool) -> Group:

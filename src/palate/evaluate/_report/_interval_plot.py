@@ -15,7 +15,7 @@ ROW_HEIGHT = 26
 TITLE_HEIGHT = 34
 TOP = 4
 BOTTOM = 46
-LONGEST_LABEL = 19
+LONGEST_LABEL = 22
 LONGEST_TITLE = 40
 
 
@@ -177,6 +177,4 @@ def _place_band(band: Band, scale: Scale, top: int, height: int) -> PlacedBand:
         for position, row in enumerate(band.rows)
     )
     title = shortened(band.title, LONGEST_TITLE)
-    return PlacedBand(
-        title=title, dim=band.dim, top=top, rows_top=top + TITLE_HEIGHT, height=height, rows=rows
-    )
+    return PlacedBand(title=title, dim=band.dim, top=top, rows_top=top + TITLE_HEIGHT, height=height, rows=rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from palate.evaluate._report._groups import Group, Row, groups
+from palate.evaluate._report._groups import Group, Row, groups, telling_differences
 from palate.evaluate._report._numbers import (
     CLEAR,
     chance_of_error,
@@ -101,11 +101,11 @@ def _gains(summary: Summary) -> Iterator[str]:
 
 
 def _differences(summary: Summary) -> Iterator[str]:
-    if not summary.differences:
+    if not telling_differences(summary):
         return
     yield from ("", "## Differences between models", "")
     yield from _head("View", "Reward model", "Minus", "Difference", "95%", "q", "Users", words=3)
-    for found in summary.differences:
+    for found in telling_differences(summary):
         interval, q = points_interval(found.low, found.high), chance_of_error(found.q)
         names = (_safe(found.view), _safe(found.rm), _safe(found.than))
         yield _line(*names, points(found.difference), interval, _entity(q), f"{found.users:,}")

@@ -43,13 +43,13 @@ def points(gain: float | None) -> str:
     return tenths if tenths == "0.0" or gain < 0 else f"+{tenths}"
 
 
-def points_interval(low: float, high: float) -> str:
+def points_interval(low: float | None, high: float | None) -> str:
     """An interval of differences.
 
     >>> points_interval(-0.012, 0.189)
     '−1.2 to +18.9'
     """
-    return f"{points(low)} to {points(high)}"
+    return ABSENT if low is None or high is None else f"{points(low)} to {points(high)}"
 
 
 def chance_of_error(value: float) -> str:

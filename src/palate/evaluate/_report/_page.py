@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
@@ -71,11 +71,13 @@ class BrowsedItem(msgspec.Struct, frozen=True, kw_only=True):
 def render_page(summary: Summary, items: Sequence[BrowsedItem], *, left_out: int = 0) -> str:
     """The page as text; `left_out` items of the run are not among `items`, and the page says so."""
     style, theme, script = _asset("page.css"), _asset("theme.js"), _asset("page.js")
-    tables = slice_tables(summary)
+    tables, found = slice_tables(summary), groups(summary)
     page = _template().render(
         summary=summary,
         readings=readings(summary),
-        groups=groups(summary),
+        groups=found,
+        models=sum(not group.control for group in found),
+        run_name=PurePath(summary.run).name,
         marks=marks(summary),
         over_marks={"over no profile": OVER_NONE, "over somebody else's profile": OVER_STRANGER},
         accuracy=accuracy_plot(summary),
@@ -137,9 +139,16 @@ def _packed(rating: ItemRating) -> dict[str, object]:
     scores = None
     if rating.scores is not None:
         scores = [score if math.isfinite(score) else None for score in rating.scores]
-    fields = {"note": rating.note, "raw": rating.raw, "unscored": rating.unscored, "scores": scores}
-    given = {name: value for name, value in fields.items() if value is not None}
-    return {"rm": rating.rm, "view": rating.view, "outcome": _outcome(rating)} | given
+    fields = {
+        "rm": rating.rm,
+        "view": rating.view,
+        "outcome": _outcome(rating),
+        "scores": scores,
+        "unscored": rating.unscored,
+        "note": rating.note,
+        "raw": rating.raw,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _outcome(rating: ItemRating) -> str:

@@ -64,7 +64,9 @@ def _without_profile(group: Group) -> Sentence:
     numbers = f"accuracy {percent(result.accuracy)} under {row.label}"
     if result.low is not None:
         numbers += f" (95% {percent_interval(result.low, result.high)})"
-    return Sentence(numbers, "it was never shown a profile of the person, so this run cannot say if it would use one")
+    return Sentence(
+        numbers, "it was never shown a profile of the person, so this run cannot say if it would use one"
+    )
 
 
 def _sentence(summary: Summary, row: Row) -> Sentence:
@@ -82,6 +84,8 @@ def direction(gain: Gain | Difference | None) -> Direction:
     """Which way a gain goes, as far as this run can tell."""
     if gain is None:
         return "absent"
+    if gain.low is None or gain.high is None:
+        return "unclear"
     if gain.q < CLEAR and gain.low > 0:
         return "up"
     return "down" if gain.q < CLEAR and gain.high < 0 else "unclear"
@@ -99,7 +103,7 @@ def _numbers(over_none: Gain | None, over_stranger: Gain | None) -> str:
 
 
 def _alone(gain: Gain) -> str:
-    whom, interval = _whom(gain), f"95% {points_interval(gain.low, gain.high)}"
+    whom, interval = _whom(gain), _interval(gain)
     match direction(gain):
         case "up":
             return f"adds {points(gain.gain)} points over {whom} ({interval})"
@@ -110,7 +114,7 @@ def _alone(gain: Gain) -> str:
 
 
 def _joined(before: Direction, gain: Gain) -> str:
-    whom, interval = _whom(gain), f"95% {points_interval(gain.low, gain.high)}"
+    whom, interval = _whom(gain), _interval(gain)
     match direction(gain):
         case "up":
             conjunction = "and" if before == "up" else "yet is"
@@ -122,6 +126,12 @@ def _joined(before: Direction, gain: Gain) -> str:
             return f" or over {whom} ({points(gain.gain)}, {interval})"
         case _:
             return f", and over {whom} nothing that this run can tell from zero ({points(gain.gain)}, {interval})"
+
+
+def _interval(gain: Gain) -> str:
+    if gain.low is None or gain.high is None:
+        return "too few users for an interval"
+    return f"95% {points_interval(gain.low, gain.high)}"
 
 
 def _whom(gain: Gain) -> str:

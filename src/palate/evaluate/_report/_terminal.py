@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterator
 
 import msgspec
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -17,11 +18,11 @@ from palate.evaluate._report._reading import Reading, readings
 from palate.evaluate._results import Gain, Result, Summary
 
 BAR_CELLS = 20
+INDENT = 2
 ROOM_FOR_BAR = 104
 """From this many columns on, the table has a bar for each accuracy."""
 
 _TITLES = ("accuracy", "95%", "over\nnone", "over\nswapped", "oracle\ngap", "ties", "un-\nscored", "n")
-_WIDTHS = (8, 10, 7, 7, 7, 5, 6, 6)
 _BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
 
 
@@ -29,7 +30,8 @@ class _Paper(msgspec.Struct):
     """What the terminal can show."""
 
     console: Console
-    view_width: int
+    widths: tuple[int, ...]
+    """Of the view and of each number, from what the columns hold."""
     bar: bool
 
     def plain(self, text: str, style: str = "") -> Text:
@@ -64,9 +66,12 @@ def render_terminal(summary: Summary, console: Console) -> None:
 
 def _paper(console: Console, found: list[Group]) -> _Paper:
     bar = console.is_terminal and not console.options.ascii_only and console.width >= ROOM_FOR_BAR
-    fixed = sum(_WIDTHS) + len(_WIDTHS) + 2 + (BAR_CELLS + 1 if bar else 0)
-    wanted = max((len(row.label) for group in found for row in condensed(group)), default=4)
-    return _Paper(console, max(4, min(wanted, console.width - fixed)), bar)
+    rows = [row for group in found for row in condensed(group)]
+    columns = zip(_TITLES, *map(_figures, rows), strict=True)
+    widths = [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
+    fixed = INDENT + sum(widths) + len(widths) + (BAR_CELLS + 1 if bar else 0)
+    wanted = max((cell_len(row.label) for row in rows), default=4)
+    return _Paper(console, (max(8, min(wanted, console.width - fixed)), *widths), bar)
 
 
 def _print_title(paper: _Paper, summary: Summary) -> None:
@@ -85,14 +90,14 @@ def _print_group(paper: _Paper, group: Group, style: str = "") -> None:
 def _table(paper: _Paper, rows: list[Row], *, style: str, head: bool = False) -> Padding:
     """Tables of one model each share their widths, so that they read as one."""
     table = Table(box=None, show_header=head, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    table.add_column("view", width=paper.view_width, overflow="fold", vertical="bottom")
+    table.add_column("view", width=paper.widths[0], overflow="fold", vertical="bottom")
     if paper.bar:
         table.add_column("", width=BAR_CELLS, no_wrap=True)
-    for title, width in zip(_TITLES, _WIDTHS, strict=True):
+    for title, width in zip(_TITLES, paper.widths[1:], strict=True):
         table.add_column(title, width=width, justify="right", no_wrap=True, vertical="bottom")
     for row in rows:
         table.add_row(*_cells(paper, row, style), style=style)
-    return Padding(table, (0, 0, 0, 2))
+    return Padding(table, (0, 0, 0, INDENT))
 
 
 def _cells(paper: _Paper, row: Row, style: str) -> Iterator[Text]:
@@ -101,15 +106,26 @@ def _cells(paper: _Paper, row: Row, style: str) -> Iterator[Text]:
     colour = "" if style else _colour(result)
     if paper.bar:
         yield _bar(result, colour)
-    yield paper.plain(percent(result.accuracy), style=colour)
-    yield paper.plain(percent_interval(result.low, result.high).replace("–", "-"), style=style or "dim")
-    yield paper.plain(_marked(row.over_none))
-    yield paper.plain(_marked(row.over_stranger))
-    gap = result.oracle_gap_closed
-    yield paper.plain(percent(gap.value) if gap else "")
-    for number in (result.ties, result.unscored):
-        yield paper.plain(f"{number:,}", style=style or ("" if number else "dim"))
-    yield paper.plain(f"{result.n:,}")
+    quiet = style or "dim"
+    styles = (colour, quiet, style, style, style)
+    counts = (quiet if number == 0 else style for number in (result.ties, result.unscored))
+    for figure, look in zip(_figures(row), (*styles, *counts, style), strict=True):
+        yield paper.plain(figure, style=look)
+
+
+def _figures(row: Row) -> tuple[str, ...]:
+    """The numbers of a row, as written in its columns."""
+    result, gap = row.result, row.result.oracle_gap_closed
+    return (
+        percent(result.accuracy),
+        percent_interval(result.low, result.high).replace("–", "-"),
+        _marked(row.over_none),
+        _marked(row.over_stranger),
+        percent(gap.value) if gap else "",
+        f"{result.ties:,}",
+        f"{result.unscored:,}",
+        f"{result.n:,}",
+    )
 
 
 def _colour(result: Result) -> str:

@@ -1,6 +1,6 @@
 """How fast is the bootstrap over users? A million ratings, 10,000 resamples, against a plain loop.
 
-    python benchmarks/resampling.py
+    python benchmarks/statistics.py
 
 The peer is what most evaluation scripts do: draw users with numpy's `Generator.choice`, gather the ratings
 of those users, take the mean; once for each resample. It is timed on fewer resamples and scaled up. The
@@ -9,9 +9,14 @@ second peer is a kinder one: the same loop on the totals of each user, without g
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+# A script's folder comes first on the path, and this one holds a statistics.py that is not Python's.
+sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != Path(__file__).parent.resolve()]
+
 import argparse
 import resource
-import sys
 import time
 from collections.abc import Callable
 

