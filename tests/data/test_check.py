@@ -103,7 +103,7 @@ def test_twins_that_do_not_mirror(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"rejected": "  "}, "'q1': empty response"),
-        ({"rejected": "x" * 1_000_001}, "'q1': response of more than 1 MB"),
+        ({"rejected": "x" * 1_000_001}, "field 'responses': 1,000,001 characters in one response"),
         ({"colour": "red"}, "field 'colour': palate does not know this field"),
     ],
 )

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
-from urllib.parse import unquote
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 
+from hub_server import COMMIT, serving
 from palate.data import load_benchmark
 from palate.records import PalateError
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ROW = {
     "id": "17",
     "question": "How do I start rowing?",
@@ -77,57 +72,6 @@ def test_splits_and_domains_are_told_by_the_path(tmp_path: Path) -> None:
         load_benchmark("lamp-qa,split=validation", data_dir=tmp_path)
 
 
-class Hub(BaseHTTPRequestHandler):
-    """The part of the hub's interface that a download of a data set uses."""
-
-    repositories: ClassVar[dict[str, dict[str, bytes]]] = {}
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def do_GET(self) -> None:
-        path, _, _ = unquote(self.path).partition("?")
-        for name, files in self.repositories.items():
-            if path.startswith((f"/api/datasets/{name}/revision/", f"/api/datasets/{name}/tree/")):
-                return self.answer_api(name, files, tree="/tree/" in path)
-            if path.startswith(f"/datasets/{name}/resolve/{COMMIT}/"):
-                return self.answer_file(files[path.removeprefix(f"/datasets/{name}/resolve/{COMMIT}/")])
-        return self.answer(404, b'{"error": "Repository not found"}', {"X-Error-Code": "RepoNotFound"})
-
-    def answer_api(self, name: str, files: dict[str, bytes], *, tree: bool) -> None:
-        if tree:
-            listed = [
-                {"type": "file", "oid": hashlib.sha1(data).hexdigest(), "size": len(data), "path": path}
-                for path, data in files.items()
-            ]
-            return self.answer(200, json.dumps(listed).encode())
-        info = {
-            "id": name,
-            "sha": COMMIT,
-            "private": False,
-            "gated": False,
-            "tags": [],
-            "downloads": 0,
-            "likes": 0,
-        }
-        return self.answer(200, json.dumps(info | {"siblings": [{"rfilename": path} for path in files]}).encode())
-
-    def answer_file(self, data: bytes) -> None:
-        tag = hashlib.sha1(data).hexdigest()
-        self.answer(200, data, {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT})
-
-    def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        pass
-
-
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[str]:
     def files(rows: list[dict[str, object]], *splits: str) -> dict[str, bytes]:
@@ -138,15 +82,12 @@ def hub(tmp_path: Path) -> Iterator[str]:
             written[name] = (tmp_path / name).read_bytes()
         return {"README.md": b"# data", **written}
 
-    Hub.repositories = {
-        "QiyaoMa/Personalized-RewardBench": files([PAIR], "test"),
-        "alireza7/LaMP-QA": files([ROW], "train", "test"),
+    repositories = {
+        "datasets/QiyaoMa/Personalized-RewardBench": files([PAIR], "test"),
+        "datasets/alireza7/LaMP-QA": files([ROW], "train", "test"),
     }
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(repositories) as address:
+        yield address
 
 
 def load_elsewhere(spec: str, endpoint: str, cache: Path) -> subprocess.CompletedProcess[str]:
@@ -173,9 +114,9 @@ def test_both_data_sets_come_from_the_hub(hub: str, tmp_path: Path) -> None:
     assert not list((tmp_path / "cache").rglob("train*.parquet"))
 
 
-def test_a_hub_that_does_not_have_it_or_does_not_answer_says_how_to_go_on(hub: str, tmp_path: Path) -> None:
-    Hub.repositories = {}
-    said = load_elsewhere("personalized-rewardbench", hub, tmp_path / "cache").stdout
+def test_a_hub_that_does_not_have_it_or_does_not_answer_says_how_to_go_on(tmp_path: Path) -> None:
+    with serving({}) as empty_hub:
+        said = load_elsewhere("personalized-rewardbench", empty_hub, tmp_path / "cache").stdout
     assert said.startswith("refused: could not get QiyaoMa/Personalized-RewardBench from the Hugging Face hub (")
     assert "put a copy of its files in $PALATE_DATA/personalized-rewardbench" in said
     nobody = load_elsewhere("lamp-qa", "http://127.0.0.1:9", tmp_path / "cache").stdout

@@ -1,11 +1,15 @@
 """An encoder's vector of a text depends on the text and the weights, and on nothing else."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from hub_server import serving
 from palate.engine import Encoder, load_encoder
 from palate.engine._vectors import VectorCache
 from palate.engine._weights import BUILT_IN, BuiltIn, _check_sha256, weights_folder
@@ -96,3 +100,46 @@ def test_a_cache_that_cannot_be_written_says_where(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(PalateError, match="PALATE_CACHE"):
         VectorCache(tmp_path / "file" / "vectors.sqlite", "encoder")
+
+
+def test_contriever_comes_from_the_hub_and_is_mean_pooled(
+    own_cache: Path, tiny_encoder: Callable[[int], Path], tmp_path: Path
+) -> None:
+    """A stand-in of the same architecture under the same name; in another process, since the client of
+    the hub reads its settings when it is imported."""
+    folder = tiny_encoder(5)
+    files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    program = """
+import torch
+from transformers import AutoModel, AutoTokenizer
+from palate.engine import load_encoder
+encoder = load_encoder("contriever")
+found = encoder.encode(["some text"])[0]
+tokens = AutoTokenizer.from_pretrained(encoder._folder)("some text", return_tensors="pt")
+with torch.inference_mode():
+    states = AutoModel.from_pretrained(encoder._folder)(**tokens).last_hidden_state[0]
+print(float((states.mean(0) - torch.tensor(found)).abs().max()) < 1e-5, float(abs((found**2).sum() - 1)) > 1e-2)
+"""
+    with serving({"facebook/contriever-msmarco": files}) as address:
+        settings = {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True, timeout=120
+        )
+    assert done.stdout.split() == ["True", "True"], done.stderr
+
+
+def test_the_built_in_encoder_comes_from_the_hub_when_it_answers(
+    own_cache: Path, minilm: Encoder, tmp_path: Path
+) -> None:
+    files = {str(f.relative_to(minilm._folder)): f.read_bytes() for f in minilm._folder.rglob("*") if f.is_file()}
+    program = (
+        "import subprocess\n"
+        "subprocess.run = None  # the package index must not be asked\n"
+        "from palate.engine import weights_folder; print(weights_folder('minilm').name)"
+    )
+    with serving({"sentence-transformers/all-MiniLM-L6-v2": files}) as address:
+        settings = {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True, timeout=120
+        )
+    assert done.stdout.strip() == minilm._folder.name, done.stderr

@@ -18,12 +18,11 @@ def download(
     """
     try:
         import huggingface_hub
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+        import huggingface_hub.constants
     except ImportError:
         raise PalateError(
             f"{repository} comes from the Hugging Face hub: pip install 'palate[hub]', or put a copy in {local}"
         ) from None
-    import httpx
 
     try:
         if huggingface_hub.constants.HF_HUB_OFFLINE:
@@ -36,7 +35,7 @@ def download(
                 repository, repo_type="dataset", revision=revision, allow_patterns=wanted
             )
         )
-    except (HfHubHTTPError, LocalEntryNotFoundError, httpx.HTTPError, OSError, ValueError) as problem:
+    except Exception as problem:  # which HTTP library the client raises from changes with its version
         reason = " ".join(str(problem).split())[:300]
         raise PalateError(
             f"could not get {repository} from the Hugging Face hub ({reason}). "

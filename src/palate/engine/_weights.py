@@ -162,9 +162,10 @@ def _is_cached(hub: ModuleType, name: str) -> bool:
 
 def _expect_an_answer(hub: ModuleType) -> None:
     """Ask once whether the hub is there: its client would retry for half a minute, loudly."""
-    if hub.constants.HF_HUB_OFFLINE:
+    constants = importlib.import_module(f"{hub.__name__}.constants")
+    if constants.HF_HUB_OFFLINE:
         raise OSError("HF_HUB_OFFLINE is set")
-    httpx.head(hub.constants.ENDPOINT, timeout=5, follow_redirects=True)
+    httpx.head(constants.ENDPOINT, timeout=5, follow_redirects=True)
 
 
 def _check_sha256(file: Path, expected: str) -> None:
