@@ -79,8 +79,8 @@ def test_json_parses(page: Path) -> None:
 
 @pytest.mark.parametrize("page", with_blocks("bash"), ids=name)
 def test_commands_exist(page: Path) -> None:
-    lines = [line for block in blocks(page) if block.language == "bash" for line in block.text.splitlines()]
-    for line in lines:
+    text = "\n".join(block.text for block in blocks(page) if block.language == "bash")
+    for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words and words[0] == "palate":
             app.parse_args(words[1:], exit_on_error=False, print_error=False)

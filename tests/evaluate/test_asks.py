@@ -1,12 +1,13 @@
 """The order in which responses are presented, and which items a sample takes."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.data import load_benchmark
 from palate.evaluate._asks import in_benchmark_order, make_ask, presented_order, sample
-from palate.records import Comparison, Rating, View
+from palate.records import Comparison, PalateError, Rating, View
 
 MINI = load_benchmark("mini").comparisons
 
@@ -59,3 +60,6 @@ def test_a_sample_keeps_twins_together_and_grows_by_adding() -> None:
     assert {item.id for item in small} <= {item.id for item in large}
     assert {item.twin for item in small} == {item.id for item in small}
     assert sample(MINI, None, 0) == list(MINI)
+    assert len(sample(MINI, 11, 0)) == 10
+    with pytest.raises(PalateError, match="twins are rated together"):
+        sample(MINI, 1, 0)

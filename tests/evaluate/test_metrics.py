@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from palate import Ask, Rating
@@ -123,7 +124,7 @@ def test_gains_over_none_and_over_a_stranger(tmp_path: Path) -> None:
         ("swapped", "none"): 0.0,
     }
     assert gains["posts:1", "none"].p == 2 / 2**8
-    assert gains["posts:1", "none"].q == pytest.approx(1.5 * 2 / 2**8)
+    assert gains["posts:1", "none"].q == 2 / 2**8
     assert result(summary, "m", "swapped").of == "posts:1"
 
 
@@ -131,6 +132,42 @@ def test_a_model_that_never_reads_the_profile_gains_exactly_nothing(tmp_path: Pa
     summary = run(benchmark(PEOPLE), Told("m", likes_good), out=tmp_path, views=("none", "posts:1", "swapped"))
     for gain in summary.gains:
         assert (gain.gain, gain.low, gain.high, gain.p) == (0, 0, 0, 1)
+
+
+def test_gains_are_measured_where_there_is_a_profile(tmp_path: Path) -> None:
+    held = benchmark(PEOPLE)
+    bare = {
+        name: msgspec.structs.replace(user, posts=())
+        for name, user in held.users.items()
+        if name in ("ann", "bob")
+    }
+    held = Benchmark(card=held.card, users=held.users | bare, comparisons=held.comparisons)
+    summary = run(held, Told("m", sees("m")), out=tmp_path, views=("none", "posts:1", "swapped"))
+    assert result(summary, "m", "posts:1").empty == 6
+    assert result(summary, "m", "posts:1").accuracy == 0.75
+    gains = {(gain.view, gain.over): (gain.n, gain.gain) for gain in summary.gains}
+    assert gains["posts:1", "none"] == gains["posts:1", "swapped"] == (18, 1.0)
+    assert any("6 of 24 items have nothing to show" in warning for warning in summary.warnings)
+
+
+def test_a_difference_that_cannot_be_does_not_count_as_a_test(tmp_path: Path) -> None:
+    models = [Told("m", sees("m")), *(Told(f"blind {n}", likes_good) for n in range(9))]
+    summary = run(benchmark(PEOPLE), *models, out=tmp_path, views=("none", "posts:1"))
+    assert summary.gains[0].q == summary.gains[0].p == 2 / 2**8
+    assert all(gain.q == 1 for gain in summary.gains[1:])
+
+
+def test_length_control_among_many_responses(tmp_path: Path) -> None:
+    texts = ("a", "bb", "ccc")
+    items = tuple(
+        Comparison(id=f"{user}{index}", user_id=user, prompt="?", responses=texts, preferred=index)
+        for user in ("ann", "bob")
+        for index in range(3)
+    )
+    held = benchmark({"ann": [], "bob": []})
+    held = Benchmark(card=held.card, users=held.users, comparisons=items)
+    for found in evaluate(held, ["longest", "shortest"], ["none"], out=tmp_path).results:
+        assert found.length_controlled is not None and found.length_controlled.value == 0.5
 
 
 def test_models_are_compared_on_the_same_items(tmp_path: Path) -> None:

@@ -86,7 +86,8 @@ def test_no_colour_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_terminal_puts_controls_last_and_says_warnings_and_readings() -> None:
     text = printed(sample_summary())
     places = [
-        text.index(part) for part in ("embedding", "Content-blind controls", "random", "Warning: ", "seeing")
+        text.index(part)
+        for part in ("embedding", "Controls, which understand nothing", "random", "Warning: ", "seeing")
     ]
     assert places == sorted(places)
     assert "Chance is 50.0%." in text

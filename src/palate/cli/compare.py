@@ -41,7 +41,10 @@ def compare(
         table.add_column(title, overflow="fold")
     for title in ("difference", "95% interval", "q", ""):
         table.add_column(title, justify="right", no_wrap=True)
+    same = [row for row in found.differences if row.difference == 0 and row.p == 1]
     for row in found.differences:
+        if row in same:
+            continue
         interval = "" if row.low is None or row.high is None else f"{100 * row.low:+.1f} to {100 * row.high:+.1f}"
         verdict = Text("real", style="bold green") if row.q < 0.05 else Text("not shown", style="dim")
         numbers = (f"{100 * row.difference:+.1f}", interval, f"{row.q:.3f}")
@@ -49,6 +52,8 @@ def compare(
     console = Console()
     console.print(f"{found.items} items of {found.users} users that both runs rated", highlight=False)
     console.print(table)
+    if same:
+        console.print(f"{len(same)} more that do not differ at all", style="dim", highlight=False)
     console.print(
         "Points of accuracy, 95% intervals over users, paired permutation test; real: q < 0.05 with the "
         "false discovery rate held over this table.",

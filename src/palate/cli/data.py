@@ -52,6 +52,7 @@ def list_benchmarks(*, data: DataFolder = None, as_json: AsJson = False) -> None
 
 def show(
     spec: str,
+    /,
     *,
     item: str | None = None,
     user: str | None = None,
@@ -94,7 +95,7 @@ def show(
     return None
 
 
-def check(spec: str, *, data: DataFolder = None, as_json: AsJson = False) -> int:
+def check(spec: str, /, *, data: DataFolder = None, as_json: AsJson = False) -> int:
     """Say what is wrong with a benchmark, and what about it would mislead.
 
     Exits with code 2 when there are errors, and 0 when there are warnings only.
@@ -125,7 +126,7 @@ def check(spec: str, *, data: DataFolder = None, as_json: AsJson = False) -> int
     return HAS_ERRORS if errors else 0
 
 
-def convert(spec: str, folder: Path, *, data: DataFolder = None, force: Force = False) -> None:
+def convert(spec: str, folder: Path, /, *, data: DataFolder = None, force: Force = False) -> None:
     """Write a benchmark as a folder in palate's own format.
 
     Parameters

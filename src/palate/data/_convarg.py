@@ -76,7 +76,7 @@ def read_convarg(folder: Path, *, votes: str, name: str, least: int = 0) -> Draf
     refuse(faults, name)
     kept = {worker: choices for worker, choices in voters.items() if len(choices) >= least}
     tally.below = len(voters) - len(kept)
-    return draft_of(_benchmark(name, kept, about, debates, tally, least), name)
+    return draft_of(_benchmark(name, kept, about, tally, least), name)
 
 
 def _votes(path: Path, faults: list[Fault]) -> Iterator[_Vote]:
@@ -103,7 +103,6 @@ def _benchmark(
     name: str,
     voters: dict[str, list[Judgement]],
     about: dict[str, _Vote],
-    debates: dict[str, _Debate],
     tally: _Tally,
     least: int,
 ) -> Benchmark:
@@ -115,7 +114,7 @@ def _benchmark(
             comparisons.append(
                 msgspec.structs.replace(
                     comparison,
-                    category=debates[vote.debate].topic,
+                    category=vote.debate,
                     group=":".join([vote.debate, *sorted((vote.arg1, vote.arg2))]),
                 )
             )

@@ -52,7 +52,8 @@ def read_folder(folder: Path, source: str, *, extras: bool = False) -> Draft:
 
 def default_card(path: Path, source: str) -> Card:
     """The card of data that came without one."""
-    name = path.resolve().name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json") or "benchmark"
+    name = path.resolve().name.removesuffix(".gz")
+    name = (name if path.is_dir() else name.rpartition(".")[0] or name) or "benchmark"
     return Card(name=name, title=name, version="local", licence="unknown", source=source)
 
 

@@ -191,6 +191,8 @@ def _first_fields(files: list[Path], source: str) -> set[str]:
 def _only(options: Options, known: tuple[str, ...], source: str) -> None:
     for option in options:
         if option not in known:
+            if not known:
+                raise PalateError(f"{source}: takes no options, and {option!r} was given")
             raise unknown_name("option", option, known, hint=f"(in {source})")
 
 

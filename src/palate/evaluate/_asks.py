@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from palate.records import Ask, Comparison, Rating, View
+from palate.records import Ask, Comparison, PalateError, Rating, View
 
 
 def _seeded(*words: object) -> bytes:
@@ -55,9 +55,18 @@ def in_benchmark_order(rating: Rating, item: Comparison, seed: int) -> Rating:
 
 
 def sample(items: Sequence[Comparison], limit: int | None, seed: int) -> list[Comparison]:
-    """At most `limit` items, drawn by their ids; items of one group, such as twins, come together."""
+    """At most `limit` items, drawn by their ids; twins come together or not at all."""
     if limit is None or limit >= len(items):
         return list(items)
-    drawn = sorted(items, key=lambda item: (_seeded(seed, item.group or item.id), item.id))[:limit]
-    chosen = {item.id for item in drawn}
+    ids = {item.id for item in items}
+    units: dict[str, list[str]] = {}
+    for item in items:
+        units.setdefault(min(item.id, item.twin) if item.twin in ids else item.id, []).append(item.id)
+    chosen: set[str] = set()
+    for unit in sorted(units, key=lambda unit: _seeded(seed, unit)):
+        if len(chosen) + len(units[unit]) > limit:
+            break
+        chosen.update(units[unit])
+    if not chosen:
+        raise PalateError(f"a limit of {limit} is too small: twins are rated together or not at all")
     return [item for item in items if item.id in chosen]

@@ -92,6 +92,7 @@ def _result(ratings: Ratings, label: str, view: ViewSpec, estimates: Sequence[Es
         chance=float((1 / sizes[scored]).mean()) if scored.any() else None,
         ties=ties,
         unscored=sum(1 for rating in rated.values() if rating.scores is None),
+        empty=0 if view.name == "none" else int(ratings.empty(view.name).sum()),
         notes=sum(1 for rating in rated.values() if rating.scores is not None and rating.note),
         length_controlled=length_controlled,
         twin_consistency=twins,
@@ -172,13 +173,23 @@ def _warnings(run: Run, ratings: Ratings) -> list[str]:
     if ratings.missing:
         found.append(f"{ratings.missing} ratings are still to be made: run the same command again.")
     if ratings.n_clusters < 30:
-        found.append(f"Only {ratings.n_clusters} independent users or couples: intervals this small can mislead.")
+        found.append(
+            f"Independent users or couples: only {ratings.n_clusters}. Intervals from so few can mislead."
+        )
     for (rm, view), credits in ratings.credits.items():
         rated = ratings.rated(rm, view)
         unscored = sum(1 for rating in rated.values() if rating.scores is None)
         if unscored > 0.02 * max(1, len(rated)):
             reason, _ = Counter(r.unscored for r in rated.values() if r.unscored).most_common(1)[0]
             found.append(f"{rm}, {view}: {unscored} of {len(credits)} items unscored, most often: {reason}.")
+    for spec in run.settings.views:
+        empty = int(ratings.empty(spec.name).sum())
+        if spec.is_profile and empty:
+            shown = len(ratings.items) - empty
+            found.append(
+                f"{spec.name}: {empty} of {len(ratings.items)} items have nothing to show; its gains are measured "
+                f"on the other {shown}."
+            )
     views = {view.name: view for view in run.settings.views}
     profile = [view for view in views.values() if view.is_profile]
     if profile and not any(view.whose == "swapped" for view in views.values()):

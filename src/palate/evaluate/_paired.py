@@ -40,9 +40,16 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
     q: float
 
 
-def paired(ratings: Ratings, asked: Sequence[tuple[Key, Key]], resamples: Resamples) -> list[Paired]:
-    """Every difference asked for, less those with no item in common."""
+def paired(
+    ratings: Ratings, asked: Sequence[tuple[Key, Key]], resamples: Resamples, *, where_shown: bool = False
+) -> list[Paired]:
+    """Every difference asked for, less those with no item in common.
+
+    With `where_shown`, items whose first view had nothing to show are left out.
+    """
     scored = {names: _both_scored(ratings, *names) for names in asked}
+    if where_shown:
+        scored = {names: both & ~ratings.empty(names[0][1]) for names, both in scored.items()}
     asked = [names for names in asked if scored[names].any()]
     totals = []
     for one, other in asked:
@@ -64,9 +71,18 @@ def paired(ratings: Ratings, asked: Sequence[tuple[Key, Key]], resamples: Resamp
             q=q,
         )
         for (one, other), total, estimate, p, q in zip(
-            asked, totals, estimates, p_values, false_discovery(p_values), strict=True
+            asked, totals, estimates, p_values, _q_values(totals, p_values), strict=True
         )
     ]
+
+
+def _q_values(totals: Sequence[Floats], p_values: Sequence[float]) -> list[float]:
+    """The false discovery rate over the differences that could be any: one that is 0 by design is no test."""
+    tested = [index for index, total in enumerate(totals) if total[:, 0].any()]
+    q_values = [1.0] * len(totals)
+    for index, q in zip(tested, false_discovery([p_values[index] for index in tested]), strict=True):
+        q_values[index] = q
+    return q_values
 
 
 def _both_scored(ratings: Ratings, one: Key, other: Key) -> np.ndarray:
@@ -96,7 +112,7 @@ def gains(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], re
             p=found.p,
             q=found.q,
         )
-        for found in paired(ratings, asked, resamples)
+        for found in paired(ratings, asked, resamples, where_shown=True)
     ]
 
 

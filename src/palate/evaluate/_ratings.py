@@ -18,8 +18,14 @@ from palate.records import Rating
 class Ratings:
     """The ratings of one run as arrays: a row of credits for each model and view."""
 
-    def __init__(self, items: Sequence[RatedItem], ratings: dict[tuple[str, str], dict[str, Rating]]) -> None:
+    def __init__(
+        self,
+        items: Sequence[RatedItem],
+        ratings: dict[tuple[str, str], dict[str, Rating]],
+        empty: dict[str, set[str]] | None = None,
+    ) -> None:
         self.items = items
+        self._empty = empty or {}
         self._ratings = ratings
         self.credits = {key: self._credits(rated) for key, rated in ratings.items()}
         """By model and view: 1 right, 0 wrong, a share when tied, nan when unscored."""
@@ -33,7 +39,16 @@ class Ratings:
         for line in run.ratings():
             if (line.rm, line.view) in ratings:
                 ratings[line.rm, line.view][line.item] = line.rating
-        return cls(items, ratings)
+        empty: dict[str, set[str]] = {}
+        for shown in run.views():
+            if not shown.parts:
+                empty.setdefault(shown.view, set()).add(shown.item)
+        return cls(items, ratings, empty)
+
+    def empty(self, view: str) -> NDArray[np.bool_]:
+        """Which items had nothing to show under this view."""
+        held = self._empty.get(view, set())
+        return np.array([item.id in held for item in self.items])
 
     def rated(self, rm: str, view: str) -> dict[str, Rating]:
         """By item id."""
@@ -76,11 +91,12 @@ class Ratings:
 
     @cached_property
     def longer(self) -> NDArray[np.int8]:
-        """1 where the preferred response is longer than the longest other, -1 where shorter, 0 if equal."""
+        """1 where the preferred response is longer than every other, -1 where shorter than every other."""
         signs = []
         for item in self.items:
+            own = len(item.responses[item.preferred])
             others = [len(text) for index, text in enumerate(item.responses) if index != item.preferred]
-            signs.append(np.sign(len(item.responses[item.preferred]) - max(others)))
+            signs.append(int(own > max(others)) - int(own < min(others)))
         return np.asarray(signs, dtype=np.int8)
 
     def totals(self, *columns: Floats) -> Floats:

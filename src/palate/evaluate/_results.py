@@ -51,10 +51,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Scored items where the model could not choose."""
     unscored: int
     """Items without a score; they count neither way."""
+    empty: int
+    """Items whose view had nothing to show, such as those of a user without history."""
     notes: int
     """Scored items that carry a note, such as a fall-back to an impersonal score."""
     length_controlled: Estimate | None
-    """Mean of the accuracy where the preferred response is longer and where it is shorter."""
+    """Mean of the accuracy where the preferred response is the longest and where it is the shortest."""
     twin_consistency: Estimate | None
     """Share of twin pairs where both twins are right."""
     oracle_gap_closed: Estimate | None
@@ -63,7 +65,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gain(msgspec.Struct, frozen=True, kw_only=True):
-    """What a view adds for one model: accuracy with it minus accuracy with another, on the same items."""
+    """What a view adds for one model: accuracy with it minus accuracy with another, on the same items.
+
+    Items whose view had nothing to show are left out: a profile adds nothing where there is none.
+    """
 
     rm: str
     view: str
@@ -76,7 +81,7 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True):
     p: float
     """Paired permutation test over users, two-sided."""
     q: float
-    """The same with the false discovery rate held over all gains of the table."""
+    """The same with the false discovery rate held over all gains of the table that could differ from 0."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):

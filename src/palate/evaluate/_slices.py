@@ -16,7 +16,7 @@ from palate.views import ViewSpec
 
 SMALLEST_GROUP = 5
 """A slice of fewer users is not shown: it says little, and may say it about one person."""
-MOST_GROUPS = 12
+MOST_GROUPS = 40
 """A trait with more values than this is nearly an id, not a group."""
 
 

@@ -22,8 +22,8 @@ def rate(model: RewardModel, asks: Sequence[Ask]) -> list[Rating]:
         raise
     except Exception as error:
         raise PalateError(
-            f"the reward model {model.name!r} failed: {describe(error)}. What was rated before is kept; "
-            "mend the model and run the same command again."
+            f"the reward model {model.name!r} failed: {describe(error)}. What was rated before is kept: "
+            "the same command goes on from there, unless the model itself has changed."
         ) from error
     if len(ratings) != len(asks):
         raise PalateError(f"the reward model {model.name!r} gave {len(ratings)} ratings for {len(asks)} asks")

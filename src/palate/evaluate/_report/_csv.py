@@ -24,6 +24,7 @@ COLUMNS: dict[str, str] = {
     "chance": "what guessing gets on the same items",
     "ties": "scored items where the model could not choose",
     "unscored": "items without a score, left out of the accuracy",
+    "empty": "items whose view had nothing to show",
     "notes": "scored items that carry a note",
     "gain_over_none": "accuracy minus accuracy under none, on the same items",
     "gain_over_none_low": "lower end of its 95% interval",
@@ -66,7 +67,7 @@ def _cells(row: Row) -> Iterator[Cell]:
     result, calibration = row.result, row.result.calibration
     yield from (_inert(result.rm), _inert(result.view), _inert(result.of), result.n, result.users)
     yield from (result.accuracy, result.low, result.high, result.macro, result.chance)
-    yield from (result.ties, result.unscored, result.notes)
+    yield from (result.ties, result.unscored, result.empty, result.notes)
     yield from _gain(row.over_none)
     yield _inert(row.over_stranger.over if row.over_stranger else None)
     yield from _gain(row.over_stranger)

@@ -11,7 +11,7 @@ from palate.evaluate._results import Difference, Gain, Result, Summary
 ViewKind = Literal["none", "profile", "stranger", "oracle"]
 
 CONTROLS = frozenset({"random", "longest", "shortest", "first", "overlap"})
-"""Content-blind reward models: what they reach needs no understanding."""
+"""Reward models that understand nothing: what they reach is free."""
 
 _STRANGERS = ("swapped", "twin")
 _ORDER: dict[ViewKind, int] = {"none": 0, "profile": 1, "stranger": 2, "oracle": 3}
@@ -36,7 +36,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_control(rm: str) -> bool:
-    """Whether a reward model is one of the content-blind controls, whatever its options.
+    """Whether a reward model is one of the controls, whatever its options.
 
     >>> is_control("overlap:judgements"), is_control("embedding")
     (True, False)

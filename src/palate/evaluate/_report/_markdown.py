@@ -45,7 +45,7 @@ def _lines(summary: Summary) -> Iterator[str]:
     yield from _results([group for group in found if not group.control])
     controls = [group for group in found if group.control]
     if controls:
-        yield from ("", "### Content-blind controls", "")
+        yield from ("", "### Controls, which understand nothing", "")
         yield from _results(controls)
     yield from ("", _FOOTNOTE)
     yield from _gains(summary)

@@ -45,7 +45,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 def readings(summary: Summary) -> list[Reading]:
-    """One reading for each reward model that is not a content-blind control."""
+    """One reading for each reward model that is not a control."""
     return [_read(summary, group) for group in groups(summary) if not group.control]
 
 
@@ -131,7 +131,10 @@ def _joined(before: Direction, gain: Gain) -> str:
 def _interval(gain: Gain) -> str:
     if gain.low is None or gain.high is None:
         return "too few users for an interval"
-    return f"95% {points_interval(gain.low, gain.high)}"
+    interval = f"95% {points_interval(gain.low, gain.high)}"
+    if gain.q >= CLEAR and (gain.low > 0 or gain.high < 0):
+        interval += f", which does not stand once corrected for all gains, q {gain.q:.2f}"
+    return interval
 
 
 def _whom(gain: Gain) -> str:

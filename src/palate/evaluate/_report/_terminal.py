@@ -56,7 +56,7 @@ def render_terminal(summary: Summary, console: Console) -> None:
     controls = [group for group in found if group.control]
     if controls:
         console.print()
-        console.print(paper.plain("Content-blind controls", style="dim italic"))
+        console.print(paper.plain("Controls, which understand nothing", style="dim italic"))
         for group in controls:
             _print_group(paper, group, style="dim")
     _print_footnote(paper, summary)

@@ -1,0 +1,373 @@
+"""Reading many candidates after one long prefix, each distinct token once.
+
+The unit of work is a group: a prefix and N continuations of it. On a GPU, whole groups are packed side by
+side into one sequence of fixed length; a block mask lets a continuation see its own prefix and itself, and
+positions restart after the prefix, so the model computes exactly what it would for each candidate alone.
+On a CPU the prefix is read first and its keys and values serve all continuations. Encoders that look both
+ways cannot share a prefix; their sequences are batched by like length.
+
+This file needs torch, numpy and transformers only, so that it can be measured on a bare machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask
+
+BLOCK = 128
+"""Flex attention skips whole blocks of this many tokens."""
+LOGITS_AT_ONCE = 2**27
+"""How many logits are held at a time: half a gigabyte in float32."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Token ids of a prefix and of what may follow it."""
+
+    prefix: Sequence[int]
+    continuations: Sequence[Sequence[int]]
+
+    @property
+    def size(self) -> int:
+        """How many distinct tokens there are to read."""
+        return len(self.prefix) + sum(map(len, self.continuations))
+
+
+Finish = Callable[[Tensor, "Positions"], Tensor]
+"""From the hidden states of a pass (tokens, width) to one number for each continuation in it."""
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Where, in the hidden states of one pass, each continuation was read."""
+
+    before: Tensor
+    """Index of the state that predicts each continuation token, all continuations one after another."""
+    tokens: Tensor
+    """The continuation tokens themselves."""
+    owner: Tensor
+    """Which continuation each of them belongs to."""
+    last: Tensor
+    """Index of the last state of each continuation (of its prefix, if it is empty)."""
+    count: int
+    """How many continuations there are."""
+
+
+class Scorer:
+    """Runs a decoder over groups and finishes each pass with a function of its hidden states."""
+
+    def __init__(self, model: Any, *, budget: int | None = None) -> None:
+        self.model = model.eval()
+        self.device: torch.device = next(model.parameters()).device
+        self.packs = self.device.type == "cuda" and _can_pack(model)
+        self.budget = budget or (32_768 if self.device.type == "cuda" else 4_096)
+        """Tokens in one pass; halved when memory runs out, and remembered."""
+        if self.packs:
+            _use_packed_attention(model)
+
+    def run(self, groups: Sequence[Group], finish: Finish) -> list[list[float]]:
+        """For each group one number for each continuation."""
+        answers: list[Tensor | None] = [None] * len(groups)
+        waiting = [list(batch) for batch in self._batches(groups)]
+        while waiting:
+            batch = waiting.pop()
+            try:
+                with torch.inference_mode():
+                    found = (
+                        self._packed(groups, batch, finish) if self.packs else self._cached(groups, batch, finish)
+                    )
+            except torch.OutOfMemoryError:
+                torch.cuda.empty_cache()
+                self.budget //= 2
+                if len(batch) == 1:
+                    raise
+                middle = len(batch) // 2
+                waiting += [batch[:middle], batch[middle:]]
+                continue
+            for index, numbers in zip(batch, found, strict=True):
+                answers[index] = numbers
+        return _to_lists([answer for answer in answers if answer is not None], groups)
+
+    def _batches(self, groups: Sequence[Group]) -> Iterator[list[int]]:
+        """First fit, longest first: rows of the token budget with little left over."""
+        rows: list[list[int]] = []
+        room: list[int] = []
+        for index in sorted(range(len(groups)), key=lambda index: -groups[index].size):
+            size = groups[index].size
+            fitting = next((row for row, left in enumerate(room) if left >= size), None) if self.packs else None
+            if fitting is None:
+                rows.append([])
+                room.append(self.budget)
+                fitting = len(rows) - 1
+            rows[fitting].append(index)
+            room[fitting] -= size
+        yield from rows
+
+    def _packed(self, groups: Sequence[Group], batch: Sequence[int], finish: Finish) -> list[Tensor]:
+        """All groups of the batch in one sequence."""
+        some = [groups[index] for index in batch]
+        layout = _layout(some, self.budget)
+        moved = {
+            name: torch.from_numpy(array).to(self.device, non_blocking=True) for name, array in layout.items()
+        }
+        masks = _block_masks(self.model, moved["document"], moved["segment"], moved["position"])
+        hidden = _decoder(self.model)(
+            input_ids=moved["ids"][None],
+            position_ids=moved["position"][None],
+            attention_mask=masks,
+            use_cache=False,
+        ).last_hidden_state[0]
+        positions = Positions(moved["before"], moved["tokens"], moved["owner"], moved["last"], len(layout["last"]))
+        return list(finish(hidden, positions).split([len(group.continuations) for group in some]))
+
+    def _cached(self, groups: Sequence[Group], batch: Sequence[int], finish: Finish) -> list[Tensor]:
+        """One group: the prefix once, then its continuations beside each other."""
+        return [self._one(groups[index], finish) for index in batch]
+
+    def _one(self, group: Group, finish: Finish) -> Tensor:
+        decoder = _decoder(self.model)
+        prefix = torch.tensor([list(group.prefix)], device=self.device)
+        if not any(len(tokens) for tokens in group.continuations):
+            hidden = decoder(input_ids=prefix, use_cache=False).last_hidden_state[0]
+            last = torch.full((len(group.continuations),), len(group.prefix) - 1, device=self.device)
+            nothing = torch.zeros(0, dtype=torch.long, device=self.device)
+            return finish(hidden, Positions(nothing, nothing, nothing, last, len(group.continuations)))
+        read = decoder(input_ids=prefix, use_cache=True)
+        hidden = [read.last_hidden_state[0]]
+        parts: list[Positions] = []
+        offset = len(group.prefix)
+        order = sorted(range(len(group.continuations)), key=lambda index: len(group.continuations[index]))
+        for some in _chunks(
+            order, [len(tokens) for tokens in group.continuations], len(group.prefix), self.budget
+        ):
+            states, positions = self._continue(group, some, read.past_key_values, offset)
+            hidden.append(states)
+            parts.append(positions)
+            offset += len(states)
+        joined = _join(parts, len(group.continuations))
+        return finish(torch.cat(hidden), joined)
+
+    def _continue(self, group: Group, some: Sequence[int], cache: Any, offset: int) -> tuple[Tensor, Positions]:
+        """Continuations of like length in one batch after the shared prefix."""
+        start = len(group.prefix)
+        longest = max(1, max(len(group.continuations[index]) for index in some))
+        ids = torch.zeros((len(some), longest), dtype=torch.long)
+        for row, index in enumerate(some):
+            tokens = group.continuations[index]
+            ids[row, : len(tokens)] = torch.tensor(list(tokens), dtype=torch.long)
+        shared = _repeated(cache, len(some))
+        states = _decoder(self.model)(
+            input_ids=ids.to(self.device),
+            position_ids=torch.arange(start, start + longest, device=self.device)[None].expand(len(some), -1),
+            past_key_values=shared,
+            use_cache=True,
+        ).last_hidden_state.flatten(0, 1)
+        before, tokens_read, owner, last = [], [], [], []
+        for row, index in enumerate(some):
+            length = len(group.continuations[index])
+            first = offset + row * longest
+            before += ([start - 1] if length else []) + list(range(first, first + length - 1))
+            tokens_read += list(group.continuations[index])
+            owner += [index] * length
+            last.append(first + length - 1 if length else start - 1)
+        at = {"device": self.device, "dtype": torch.long}
+        positions = Positions(
+            torch.tensor(before, **at),
+            torch.tensor(tokens_read, **at),
+            torch.tensor(owner, **at),
+            torch.tensor([*zip(some, last, strict=True)], **at).reshape(-1, 2),
+            len(some),
+        )
+        return states, positions
+
+
+def _join(parts: Sequence[Positions], count: int) -> Positions:
+    last = torch.zeros(count, dtype=torch.long, device=parts[0].last.device)
+    for part in parts:
+        last[part.last[:, 0]] = part.last[:, 1]
+    return Positions(
+        torch.cat([part.before for part in parts]),
+        torch.cat([part.tokens for part in parts]),
+        torch.cat([part.owner for part in parts]),
+        last,
+        count,
+    )
+
+
+def _chunks(order: Sequence[int], lengths: Sequence[int], prefix: int, budget: int) -> Iterator[list[int]]:
+    """Continuations of like length, as many as their keys and the prefix's leave room for."""
+    some: list[int] = []
+    for index in order:
+        if some and (len(some) + 1) * (prefix + lengths[index]) > 16 * budget:
+            yield some
+            some = []
+        some.append(index)
+    yield some
+
+
+def _repeated(cache: Any, times: int) -> Any:
+    """The prefix's keys and values for so many continuations, without copying them where it can be helped."""
+    from transformers import DynamicCache
+
+    shared = DynamicCache()
+    for layer, held in enumerate(cache.layers):
+        keys = held.keys.expand(times, -1, -1, -1)
+        values = held.values.expand(times, -1, -1, -1)
+        shared.update(keys, values, layer)
+    return shared
+
+
+def _layout(groups: Sequence[Group], budget: int) -> dict[str, np.ndarray]:
+    """One row of tokens for several groups, and where everything stands in it."""
+    used = sum(group.size for group in groups)
+    length = max(budget, -(-used // BLOCK) * BLOCK)
+    ids, position = np.zeros(length, np.int64), np.zeros(length, np.int64)
+    document, segment = np.full(length, -1, np.int32), np.zeros(length, np.int32)
+    before, tokens, owner, last = [], [], [], []
+    at, continuation, number = 0, 0, 1
+    for which, group in enumerate(groups):
+        start, size = at, len(group.prefix)
+        ids[at : at + size] = group.prefix
+        position[at : at + size] = np.arange(size)
+        document[at : at + group.size] = which
+        at += size
+        for following in group.continuations:
+            end = at + len(following)
+            ids[at:end] = following
+            position[at:end] = np.arange(size, size + len(following))
+            segment[at:end] = number
+            if len(following):
+                before.append(np.concatenate([[start + size - 1], np.arange(at, end - 1)]))
+                tokens.append(np.asarray(following, np.int64))
+                owner.append(np.full(len(following), continuation))
+            last.append(end - 1 if len(following) else start + size - 1)
+            at, continuation, number = end, continuation + 1, number + 1
+    empty = np.zeros(0, np.int64)
+    return {
+        "ids": ids,
+        "position": position,
+        "document": document,
+        "segment": segment,
+        "before": np.concatenate([empty, *before]).astype(np.int64),
+        "tokens": np.concatenate([empty, *tokens]).astype(np.int64),
+        "owner": np.concatenate([empty, *owner]).astype(np.int64),
+        "last": np.asarray(last, np.int64),
+    }
+
+
+_create_block_mask = torch.compile(create_block_mask) if torch.cuda.is_available() else create_block_mask
+
+
+def _block_masks(
+    model: Any, document: Tensor, segment: Tensor, position: Tensor
+) -> BlockMask | dict[str, BlockMask]:
+    """Who sees whom: one mask, or one for each kind of layer where some layers see a window only."""
+
+    def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        same = (document[query] == document[key]) & (query >= key)
+        return same & ((segment[key] == 0) | (segment[key] == segment[query]))
+
+    def nearby(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return visible(batch, head, query, key) & (position[query] - position[key] < window)
+
+    length = len(document)
+    kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
+    window = getattr(model.config, "sliding_window", None) or length
+    full = _create_block_mask(visible, None, None, length, length, device=document.device)
+    if kinds == {"full_attention"}:
+        return full
+    sliding = _create_block_mask(nearby, None, None, length, length, device=document.device)
+    return {"full_attention": full, "sliding_attention": sliding}
+
+
+_compiled_flex: Any = None
+
+
+def _packed_attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, scaling: float, **_: Any
+) -> tuple[Tensor, None]:
+    global _compiled_flex
+    if _compiled_flex is None:
+        from torch.nn.attention.flex_attention import flex_attention
+
+        _compiled_flex = torch.compile(flex_attention, dynamic=False)
+    out = _compiled_flex(query, key, value, block_mask=attention_mask, scale=scaling, enable_gqa=True)
+    return out.transpose(1, 2).contiguous(), None
+
+
+def _use_packed_attention(model: Any) -> None:
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface, flex_attention_mask
+
+    AttentionInterface.register("palate_packed", _packed_attention)
+    AttentionMaskInterface.register("palate_packed", flex_attention_mask)
+    model.set_attn_implementation("palate_packed")
+
+
+def _can_pack(model: Any) -> bool:
+    """Whether every layer is plain softmax attention, so that a mask says all there is to say."""
+    if not getattr(model, "_supports_flex_attn", False) or getattr(model.config, "attn_logit_softcapping", None):
+        return False
+    kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
+    if getattr(model.config, "sliding_window", None) and not getattr(model.config, "layer_types", None):
+        return False  # a window in every layer, announced in the older way
+    return kinds <= {"full_attention", "sliding_attention"}
+
+
+def _decoder(model: Any) -> Any:
+    """The model without its head."""
+    return model.base_model
+
+
+def _to_lists(answers: Sequence[Tensor], groups: Sequence[Group]) -> list[list[float]]:
+    """One transfer for everything: nothing per row crosses from the device."""
+    if not answers:
+        return []
+    numbers = torch.cat([answer.float() for answer in answers]).tolist()
+    ends = np.cumsum([len(group.continuations) for group in groups])
+    return [numbers[start:end] for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)]
+
+
+def likelihood_finish(model: Any) -> Finish:
+    """Sum of the log-probabilities of each continuation's tokens."""
+
+    def finish(hidden: Tensor, at: Positions) -> Tensor:
+        totals = torch.zeros(at.count, dtype=torch.float32, device=hidden.device)
+        rows = max(1, LOGITS_AT_ONCE // model.config.get_text_config().vocab_size)
+        for start in range(0, len(at.before), rows):
+            piece = slice(start, start + rows)
+            logits = head_logits(model, hidden[at.before[piece]])
+            found = logits.gather(1, at.tokens[piece, None])[:, 0] - logits.logsumexp(1)
+            totals.index_add_(0, at.owner[piece], found)
+        return totals
+
+    return finish
+
+
+def classifier_finish(head: Callable[[Tensor], Tensor], label: int) -> Finish:
+    """One logit of a classifier's head at the last token, in float32."""
+
+    def finish(hidden: Tensor, at: Positions) -> Tensor:
+        return head(hidden[at.last].float())[:, label]
+
+    return finish
+
+
+def head_logits(model: Any, hidden: Tensor) -> Tensor:
+    """Next-token logits in float32, with what some families do to them at the end."""
+    logits: Tensor = model.get_output_embeddings()(hidden).float()
+    config = model.config.get_text_config()
+    if getattr(config, "logit_scale", None):
+        logits = logits * config.logit_scale
+    if getattr(config, "logits_scaling", None):
+        logits = logits / config.logits_scaling
+    if getattr(config, "final_logit_softcapping", None):
+        cap = config.final_logit_softcapping
+        logits = torch.tanh(logits / cap) * cap
+    return logits
