@@ -18,9 +18,7 @@ from palate.views import retriever_names
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FENCE = re.compile(
-    r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL
-)
+FENCE = re.compile(r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
 class Block(NamedTuple):
@@ -99,9 +97,7 @@ def test_the_reward_model_of_twenty_lines_keeps_the_contract(
 
 def test_every_key_of_the_json_is_documented() -> None:
     page = (ROOT / "docs/command-line.md").read_text(encoding="utf-8")
-    structs = [
-        getattr(results, word) for word in dir(results) if hasattr(getattr(results, word), "__struct_fields__")
-    ]
+    structs = [getattr(results, word) for word in dir(results) if hasattr(getattr(results, word), "__struct_fields__")]
     keys = {key for struct in structs for key in struct.__struct_fields__}
     assert len(keys) > 30
     assert not {key for key in keys if f"`{key}`" not in page}

@@ -69,9 +69,7 @@ def test_the_table_is_plain_when_it_is_not_a_terminal(place: Path) -> None:
 def test_the_report_needs_the_run_and_nothing_else(place: Path) -> None:
     [run] = place.glob("runs/*")
     whole = palate("report", str(run), "--json", cwd=place).stdout
-    written = {
-        name: (run / name).read_bytes() for name in ("report.html", "report.md", "results.csv", "summary.json")
-    }
+    written = {name: (run / name).read_bytes() for name in ("report.html", "report.md", "results.csv", "summary.json")}
     for name in written:
         (run / name).unlink()
     assert palate("report", str(run), "--json", cwd=place).stdout == whole

@@ -32,9 +32,7 @@ def said(folder: Path, comparisons: list[Row], users: list[Row] | None = None) -
     spare = {"id": "spare", "user_id": people[-1]["user_id"], "question": "?", "chosen": "aye", "rejected": "nay"}
     faults = check(folder, people, [*comparisons, spare])
     return (
-        "\n".join(f"{fault.severity} {fault}" for fault in faults)
-        .replace(f"{folder}/", "")
-        .replace(str(folder), ".")
+        "\n".join(f"{fault.severity} {fault}" for fault in faults).replace(f"{folder}/", "").replace(str(folder), ".")
     )
 
 

@@ -60,9 +60,7 @@ def test_markup_in_the_data_is_printed_as_it_is(capsys: pytest.CaptureFixture[st
     assert run(capsys, "show", str(path), "--user", "[b]")[0] == 0
 
 
-def test_check_leaves_with_2_for_errors_and_0_for_warnings(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_check_leaves_with_2_for_errors_and_0_for_warnings(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run(capsys, "check", "mini")[:2] == (0, "0 errors, 0 warnings\n")
     choice = {"prompt": "?", "response_A": "a", "response_B": "b", "chosen_response": "A"}
     path = tmp_path / "users.jsonl"

@@ -126,9 +126,7 @@ def test_a_broken_card_is_named(tmp_path: Path) -> None:
 
 
 def test_wrong_names_and_paths_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(
-        PalateError, match=r"unknown benchmark 'mimi'. Did you mean 'mini'.*path of a file or folder"
-    ):
+    with pytest.raises(PalateError, match=r"unknown benchmark 'mimi'. Did you mean 'mini'.*path of a file or folder"):
         load_benchmark("mimi")
     for missing in (tmp_path / "none", str(tmp_path / "none"), "prefs.jsonl", "prefs.jsonl,user=a"):
         with pytest.raises(PalateError, match="no such file or folder"):

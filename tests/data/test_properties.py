@@ -127,9 +127,7 @@ def test_no_spec_breaks_the_reader(spec: str) -> None:
 words = st.text(max_size=10)
 ids = st.text(min_size=1, max_size=5)
 maybe = st.none() | words
-dates = st.none() | st.sampled_from(
-    ["2023", "2023-05", "2023-05-14", "2023-05-14T20:11:00", "2023-05-14T20:11:00.125"]
-)
+dates = st.none() | st.sampled_from(["2023", "2023-05", "2023-05-14", "2023-05-14T20:11:00", "2023-05-14T20:11:00.125"])
 sequences = st.none() | st.integers(-(2**63), 2**63 - 1)
 choices = st.lists(words, min_size=2, max_size=4).flatmap(
     lambda texts: st.tuples(st.just(tuple(texts)), st.integers(0, len(texts) - 1))

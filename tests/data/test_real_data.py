@@ -38,9 +38,7 @@ def test_real_data_has_no_errors(name: str, data_dir: Path) -> None:
     assert not [fault for fault in check_benchmark(name, data_dir=data_dir) if fault.severity == "error"]
 
 
-@pytest.mark.parametrize(
-    "name", ["mini", "stackexchange", "coauthor", "squality", "acl-titles", "convarg,min=800"]
-)
+@pytest.mark.parametrize("name", ["mini", "stackexchange", "coauthor", "squality", "acl-titles", "convarg,min=800"])
 def test_written_and_read_again_it_is_the_same(name: str, data_dir: Path, tmp_path: Path) -> None:
     benchmark = load_benchmark(name, data_dir=data_dir)
     write_benchmark(benchmark, tmp_path / "copy")

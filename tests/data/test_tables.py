@@ -77,9 +77,7 @@ def test_without_dates_rows_are_in_order(tmp_path: Path) -> None:
 
 def test_a_table_without_users_asks_for_the_column(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "prefs.jsonl", ROWS)
-    with pytest.raises(
-        PalateError, match=r"user=COLUMN. Columns found: chosen, kind, prompt, rejected, when, who"
-    ):
+    with pytest.raises(PalateError, match=r"user=COLUMN. Columns found: chosen, kind, prompt, rejected, when, who"):
         load_benchmark(path)
     with pytest.raises(PalateError, match="no column 'writer' for the user"):
         load_benchmark(f"{path},user=writer")

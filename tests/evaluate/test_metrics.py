@@ -137,9 +137,7 @@ def test_a_model_that_never_reads_the_profile_gains_exactly_nothing(tmp_path: Pa
 def test_gains_are_measured_where_there_is_a_profile(tmp_path: Path) -> None:
     held = benchmark(PEOPLE)
     bare = {
-        name: msgspec.structs.replace(user, posts=())
-        for name, user in held.users.items()
-        if name in ("ann", "bob")
+        name: msgspec.structs.replace(user, posts=()) for name, user in held.users.items() if name in ("ann", "bob")
     }
     held = Benchmark(card=held.card, users=held.users | bare, comparisons=held.comparisons)
     summary = run(held, Told("m", sees("m")), out=tmp_path, views=("none", "posts:1", "swapped"))
@@ -172,9 +170,7 @@ def test_length_control_among_many_responses(tmp_path: Path) -> None:
 
 def test_models_are_compared_on_the_same_items(tmp_path: Path) -> None:
     def coy(ask: Ask) -> dict[str, object]:
-        return (
-            {"unscored": "no"} if ask.id.endswith("0") else {"scores": [float(t != "good") for t in ask.responses]}
-        )
+        return {"unscored": "no"} if ask.id.endswith("0") else {"scores": [float(t != "good") for t in ask.responses]}
 
     summary = run(benchmark(PEOPLE), Told("one", likes_good), Told("two", coy), out=tmp_path)
     [difference] = summary.differences
@@ -234,9 +230,7 @@ class TestCompare:
         assert [(d.view, d.rm, d.than, d.difference) for d in found.differences] == [("none", "one", "two", 1.0)]
 
     def test_the_same_model_in_both_is_told_apart_by_its_run(self, tmp_path: Path) -> None:
-        runs = [
-            evaluate("mini", ["overlap"], ["posts:4"], retriever=r, out=tmp_path).run for r in ("bm25", "recent")
-        ]
+        runs = [evaluate("mini", ["overlap"], ["posts:4"], retriever=r, out=tmp_path).run for r in ("bm25", "recent")]
         [difference] = compare(*runs).differences
         assert difference.rm == f"overlap ({Path(runs[0]).name})"
         assert difference.than == f"overlap ({Path(runs[1]).name})"

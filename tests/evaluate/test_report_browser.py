@@ -172,9 +172,7 @@ def test_axe_finds_nothing_serious(browser: Browser, report: Path, scheme: str) 
     found = Opened(browser, report, viewport={"width": 1280, "height": 900}, color_scheme=scheme)
     found.page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
     violations = Axe().run(found.page).response["violations"]
-    grave = [
-        (each["id"], each["nodes"][0]["html"]) for each in violations if each["impact"] in ("serious", "critical")
-    ]
+    grave = [(each["id"], each["nodes"][0]["html"]) for each in violations if each["impact"] in ("serious", "critical")]
     assert grave == []
     found.context.close()
 

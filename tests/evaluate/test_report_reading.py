@@ -128,9 +128,7 @@ def test_names_with_options_are_understood() -> None:
 def test_two_strangers_are_told_apart() -> None:
     summary = sample_summary()
     other = [
-        msgspec.structs.replace(result, of="judgements:4")
-        for result in summary.results
-        if result.view == "swapped"
+        msgspec.structs.replace(result, of="judgements:4") for result in summary.results if result.view == "swapped"
     ]
     both: Summary = msgspec.structs.replace(summary, results=summary.results + other)
     labels = [row.label for row in views(both)]

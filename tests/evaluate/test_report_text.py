@@ -38,8 +38,7 @@ def renamed(name: str) -> Summary:
     summary = sample_summary()
     changed = {
         field: [
-            msgspec.structs.replace(row, rm=name) if row.rm == "embedding" else row
-            for row in getattr(summary, field)
+            msgspec.structs.replace(row, rm=name) if row.rm == "embedding" else row for row in getattr(summary, field)
         ]
         for field in ("results", "gains", "differences", "slices", "user_accuracies")
     }

@@ -109,9 +109,7 @@ class TestInterval:
 
     @given(totals=studies, factor=st.sampled_from([0.001, 0.5, 7, 1e6]))
     @settings(max_examples=40, deadline=None)
-    def test_does_not_change_when_everything_is_counted_in_other_units(
-        self, totals: Floats, factor: float
-    ) -> None:
+    def test_does_not_change_when_everything_is_counted_in_other_units(self, totals: Floats, factor: float) -> None:
         resamples = Resamples(len(totals), n_resamples=FEW)
         estimate, scaled = intervals([Quantity(totals, ratio), Quantity(totals * factor, ratio)], resamples)
         assert estimate is not None
@@ -197,9 +195,7 @@ class TestInterval:
         [([3], [4]), ([3, 0, 0], [4, 0, 0]), ([0, 0], [0, 0]), ([], [])],
         ids=["one user", "one user with data", "no data", "nobody"],
     )
-    def test_says_nothing_with_fewer_than_two_users(
-        self, numerators: list[float], denominators: list[float]
-    ) -> None:
+    def test_says_nothing_with_fewer_than_two_users(self, numerators: list[float], denominators: list[float]) -> None:
         resamples = Resamples(len(numerators), n_resamples=FEW)
         assert ratio_interval(numerators, denominators, resamples, within=SHARE) is None
 

@@ -4,9 +4,7 @@ from palate.records import Ask, Judgement, Part, View
 from palate.rewards import make_reward_model, rate
 
 
-def scores(
-    name: str, *responses: str, view: View | None = None, shown: tuple[int, ...] | None = None
-) -> list[float]:
+def scores(name: str, *responses: str, view: View | None = None, shown: tuple[int, ...] | None = None) -> list[float]:
     ask = Ask(id="a", prompt="What now?", responses=responses, view=view or View(name="none"), shown=shown)
     [rating] = rate(make_reward_model(name), [ask])
     return list(rating.scores or ())

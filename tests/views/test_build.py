@@ -102,9 +102,7 @@ def test_privileged_facts_reach_the_oracle_view_alone() -> None:
 
 def test_swapped_is_a_stranger_of_the_same_category_and_always_the_same_one() -> None:
     people = [user(name, ("1", None, f"{name} bread")) for name in ("ann", "bob", "cat", "dan", "eve")]
-    items = [
-        item(f"q-{one.id}", one.id, category="a" if one.id in ("ann", "bob", "cat") else "b") for one in people
-    ]
+    items = [item(f"q-{one.id}", one.id, category="a" if one.id in ("ann", "bob", "cat") else "b") for one in people]
     held = benchmark(people, items)
     strangers = [build(held, "swapped:posts:1", index).user_id for index in range(5)]
     assert strangers == [build(held, "swapped:posts:1", index).user_id for index in range(5)]
@@ -124,9 +122,7 @@ def test_on_mini_the_twin_and_a_stranger_can_both_be_asked_for() -> None:
     builder = ViewBuilder(mini)
     for view in builder.build(parse_view("twin:posts:3"), mini.comparisons[:20]):
         assert isinstance(view, View)
-    for one, view in zip(
-        mini.comparisons, builder.build(parse_view("swapped:posts:3"), mini.comparisons), strict=True
-    ):
+    for one, view in zip(mini.comparisons, builder.build(parse_view("swapped:posts:3"), mini.comparisons), strict=True):
         assert isinstance(view, View) and one.twin
         assert view.user_id not in (one.user_id, by_id[one.twin].user_id)
 
@@ -156,9 +152,7 @@ def test_a_view_that_nobody_can_have_is_refused(view: str, words: str) -> None:
 
 
 class TestBudget:
-    ann = user(
-        "ann", ("far", None, "cats " * 10), ("near", None, "bread kitchen " * 5), ("mid", None, "bread " * 10)
-    )
+    ann = user("ann", ("far", None, "cats " * 10), ("near", None, "bread kitchen " * 5), ("mid", None, "bread " * 10))
 
     def test_the_least_relevant_history_goes_first(self) -> None:
         held = benchmark([self.ann], [item("q", "ann")])

@@ -45,7 +45,7 @@ def test_swapped_stands_for_each_of_several_profile_views() -> None:
         ("swapped:none", "shows none"),
         ("swapped:oracle", "shows none"),
         ("posts:3+posts:4", "twice"),
-        ("persona", "cannot do yet"),
+        ("persona:3", "takes no number"),
         ("", "unknown view"),
     ],
 )

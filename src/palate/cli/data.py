@@ -191,9 +191,7 @@ def _find_user(benchmark: Benchmark, id: str) -> User:
     from palate.records import PalateError
 
     if id not in benchmark.users:
-        raise PalateError(
-            f"{benchmark.card.name} has no user {id!r}; ids look like {next(iter(benchmark.users))!r}"
-        )
+        raise PalateError(f"{benchmark.card.name} has no user {id!r}; ids look like {next(iter(benchmark.users))!r}")
     return benchmark.users[id]
 
 
@@ -255,9 +253,7 @@ def _show_item(console: Console, item: Comparison | Completion) -> None:
 
 
 def _show_user(console: Console, user: User) -> None:
-    facts = {
-        name: value if isinstance(value, str) else ", ".join(value) for name, value in user.demographics.items()
-    }
+    facts = {name: value if isinstance(value, str) else ", ".join(value) for name, value in user.demographics.items()}
     _rows(console, {"id": user.id, **facts, "values": ", ".join(user.values)})
     for post in user.posts:
         _text(console, " ".join(filter(None, ("post", post.id, post.date))), post.text, "cyan")

@@ -19,6 +19,7 @@ def evaluate(
     rm: Many = None,
     view: Many = None,
     retriever: str = "bm25",
+    writer: str = "smollm2",
     budget: str | None = None,
     limit: int | None = None,
     seed: int = 0,
@@ -43,6 +44,8 @@ def evaluate(
         `oracle`; may be repeated. By default what the benchmark allows.
     retriever
         How history is picked: `bm25`, `minilm`, `contriever`, `recent` or `random`.
+    writer
+        The language model that writes the views `persona` and `plan`: a name, or `name,url=...` for a server.
     budget
         The most that a profile may take, such as `words:300` or `tokens:500`; the least relevant goes first.
     limit
@@ -67,6 +70,7 @@ def evaluate(
             rm or default_models(),
             view,
             retriever=retriever,
+            writer=writer,
             budget=budget,
             limit=limit,
             seed=seed,

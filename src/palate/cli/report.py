@@ -12,20 +12,28 @@ if TYPE_CHECKING:
     from palate.evaluate import Run, Summary
 
 
-def report(run: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> None:
+def report(
+    run: Path,
+    /,
+    *,
+    read_again: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
     """Make the table and the report page of a run anew from its raw ratings; no model is needed.
 
     Parameters
     ----------
     run
         A run folder, as `palate eval` names it at its end.
+    read_again
+        Read verdicts and grades anew from what the models wrote, with today's readers.
     json
         Print one JSON object, and nothing else, on standard output.
     """
     from palate.evaluate import Run, summarise
 
     opened = Run.open(run)
-    summary = summarise(opened)
+    summary = summarise(opened, again=read_again)
     show(summary, write_reports(opened, summary), json=json)
 
 

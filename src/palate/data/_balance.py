@@ -30,9 +30,7 @@ def position_faults(draft: Draft) -> Iterator[Fault]:
         chances = [1 / len(item.responses) if position < len(item.responses) else 0.0 for item in items]
         expected = sum(chances)
         if count > expected and tail(count, expected, sum(p * (1 - p) for p in chances)) < SIGNIFICANT:
-            shares = (
-                f"{count / len(items):.0%} of {len(items)} rows, where chance gives {expected / len(items):.0%}"
-            )
+            shares = f"{count / len(items):.0%} of {len(items)} rows, where chance gives {expected / len(items):.0%}"
             yield warning(place, "preferred", f"position {position} is chosen in {shares}")
 
 

@@ -71,9 +71,7 @@ def _json_records(path: Path, data: bytes, faults: list[Fault]) -> Iterator[tupl
         yield record, Place(f"{path} (record {number})")
 
 
-def read_records(
-    path: Path, kind: type[T], faults: list[Fault], *, extras: bool = False
-) -> Iterator[tuple[T, Place]]:
+def read_records(path: Path, kind: type[T], faults: list[Fault], *, extras: bool = False) -> Iterator[tuple[T, Place]]:
     """Decode each record of a JSON or JSON Lines file; what cannot be decoded becomes a fault.
 
     With `extras`, a field that the format does not know becomes a warning, once.

@@ -123,9 +123,7 @@ def _replace(path: Path, lines: Iterable[bytes]) -> None:
 def _wire_user(user: User) -> WireUser:
     return WireUser(
         user_id=user.id,
-        demographics={
-            name: [*value] if isinstance(value, list) else value for name, value in user.demographics.items()
-        }
+        demographics={name: [*value] if isinstance(value, list) else value for name, value in user.demographics.items()}
         or None,
         values=list(user.values),
         posts=[
@@ -194,7 +192,5 @@ def _wire_completion(item: Completion) -> WireCompletion:
 
 
 def _wire_aspects(privileged: Privileged) -> list[WireAspect | str] | None:
-    aspects = [
-        WireAspect(aspect=one.aspect, reason=one.reason, evidence=one.evidence) for one in privileged.aspects
-    ]
+    aspects = [WireAspect(aspect=one.aspect, reason=one.reason, evidence=one.evidence) for one in privileged.aspects]
     return [*aspects] or None

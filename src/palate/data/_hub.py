@@ -31,9 +31,7 @@ def download(
             listed = huggingface_hub.HfApi().list_repo_files(repository, repo_type="dataset", revision=revision)
             wanted = [path.as_posix() for path in choose([Path(name) for name in listed])]
         folder = Path(
-            huggingface_hub.snapshot_download(
-                repository, repo_type="dataset", revision=revision, allow_patterns=wanted
-            )
+            huggingface_hub.snapshot_download(repository, repo_type="dataset", revision=revision, allow_patterns=wanted)
         )
     except Exception as problem:  # which HTTP library the client raises from changes with its version
         reason = " ".join(str(problem).split())[:300]

@@ -107,9 +107,7 @@ def _add(draft: Draft, wire: WireRow, category: str | None, place: Place, *, sha
     facts = privileged(wire.narrative, wire.rubric_aspects)
     draft.users.append((User(id=f"row-{id}", posts=posts), place))
     if wire.chosen is None or wire.rejected is None:
-        completion = Completion(
-            id=id, user_id=f"row-{id}", prompt=wire.question, category=category, privileged=facts
-        )
+        completion = Completion(id=id, user_id=f"row-{id}", prompt=wire.question, category=category, privileged=facts)
         draft.completions.append((completion, place))
         return
     rejected = [wire.rejected] if isinstance(wire.rejected, str) else wire.rejected

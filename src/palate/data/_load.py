@@ -94,9 +94,7 @@ def _existing_path(text: str) -> tuple[Path, Options] | None:
     return None
 
 
-def _read_named(
-    listing: Listing, spec: Spec, data_dir: Path | None, revision: str | None, *, extras: bool
-) -> Draft:
+def _read_named(listing: Listing, spec: Spec, data_dir: Path | None, revision: str | None, *, extras: bool) -> Draft:
     name, options = listing.name, spec.options
     if name == "mini":
         _only(options, (), name)
@@ -116,9 +114,7 @@ def _read_named(
     try:
         return reader(folder, options)
     except (LookupError, ValueError, OverflowError) as problem:
-        raise PalateError(
-            f"{folder}: the copy is damaged ({problem!r}); copy it again from its source"
-        ) from problem
+        raise PalateError(f"{folder}: the copy is damaged ({problem!r}); copy it again from its source") from problem
 
 
 def _read_hub(listing: Listing, options: Options, data_dir: Path | None, revision: str | None) -> Draft:
@@ -173,9 +169,7 @@ def _data_files(path: Path) -> list[Path]:
         raise PalateError(f"{path}: cannot be read ({problem.strerror or problem})") from None
     files = [one for one in found if suffix(one) in SUFFIXES and one.name not in NOT_DATA]
     if not files:
-        raise PalateError(
-            f"{path}: no data in this folder; expected users.jsonl and comparisons.jsonl, or data files"
-        )
+        raise PalateError(f"{path}: no data in this folder; expected users.jsonl and comparisons.jsonl, or data files")
     return files
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from palate.engine._fingerprint import folder_fingerprint
 from palate.engine._optional import require
 from palate.engine._vectors import VectorCache, Vectors
-from palate.engine._weights import cache_folder, file_sha256, weights_folder
+from palate.engine._weights import cache_folder, weights_folder
 from palate.records import PalateError
 
 if TYPE_CHECKING:
@@ -36,11 +35,7 @@ class Encoder:
     @cached_property
     def fingerprint(self) -> str:
         """Changes with anything in the folder that could change a vector."""
-        digest = hashlib.sha256()
-        for file in sorted(self._folder.rglob("*")):
-            if file.is_file() and file.suffix in {".json", ".txt", ".safetensors", ".bin", ".model"}:
-                digest.update(f"{file.relative_to(self._folder)}={_quick_sha256(file)}\n".encode())
-        return digest.hexdigest()
+        return folder_fingerprint(self._folder)
 
     @cached_property
     def _cache(self) -> VectorCache:
@@ -122,11 +117,6 @@ def _batches_of_like_length(lengths: np.ndarray) -> list[list[int]]:
 
 def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-@lru_cache(maxsize=64)
-def _quick_sha256(file: Path) -> str:
-    return file_sha256(file)
 
 
 def _quiet() -> None:

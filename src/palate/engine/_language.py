@@ -85,8 +85,11 @@ class LanguageModel(Protocol):
     """One model, in this process or behind a server. Answers come in the order of the requests."""
 
     name: str
-    context: int | None
-    """How many tokens fit, prompt and answer together; None where only the server knows."""
+
+    @property
+    def context(self) -> int | None:
+        """How many tokens fit, prompt and answer together; None where only the server knows."""
+        ...
 
     @property
     def fingerprint(self) -> str:

@@ -79,9 +79,7 @@ class Scorer:
             batch = waiting.pop()
             try:
                 with torch.inference_mode():
-                    found = (
-                        self._packed(groups, batch, finish) if self.packs else self._cached(groups, batch, finish)
-                    )
+                    found = self._packed(groups, batch, finish) if self.packs else self._cached(groups, batch, finish)
             except torch.OutOfMemoryError:
                 torch.cuda.empty_cache()
                 self.budget //= 2
@@ -113,9 +111,7 @@ class Scorer:
         """All groups of the batch in one sequence."""
         some = [groups[index] for index in batch]
         layout = _layout(some, self.budget)
-        moved = {
-            name: torch.from_numpy(array).to(self.device, non_blocking=True) for name, array in layout.items()
-        }
+        moved = {name: torch.from_numpy(array).to(self.device, non_blocking=True) for name, array in layout.items()}
         masks = _block_masks(self.model, moved["document"], moved["segment"], moved["position"])
         hidden = _decoder(self.model)(
             input_ids=moved["ids"][None],
@@ -124,7 +120,7 @@ class Scorer:
             use_cache=False,
         ).last_hidden_state[0]
         positions = Positions(moved["before"], moved["tokens"], moved["owner"], moved["last"], len(layout["last"]))
-        return list(finish(hidden, positions).split([len(group.continuations) for group in some]))
+        return list(torch.split(finish(hidden, positions), [len(group.continuations) for group in some]))
 
     def _cached(self, groups: Sequence[Group], batch: Sequence[int], finish: Finish) -> list[Tensor]:
         """One group: the prefix once, then its continuations beside each other."""
@@ -138,14 +134,12 @@ class Scorer:
             last = torch.full((len(group.continuations),), len(group.prefix) - 1, device=self.device)
             nothing = torch.zeros(0, dtype=torch.long, device=self.device)
             return finish(hidden, Positions(nothing, nothing, nothing, last, len(group.continuations)))
-        read = decoder(input_ids=prefix, use_cache=True)
+        read = decoder(input_ids=prefix, past_key_values=_new_cache(), use_cache=True)
         hidden = [read.last_hidden_state[0]]
         parts: list[Positions] = []
         offset = len(group.prefix)
         order = sorted(range(len(group.continuations)), key=lambda index: len(group.continuations[index]))
-        for some in _chunks(
-            order, [len(tokens) for tokens in group.continuations], len(group.prefix), self.budget
-        ):
+        for some in _chunks(order, [len(tokens) for tokens in group.continuations], len(group.prefix), self.budget):
             states, positions = self._continue(group, some, read.past_key_values, offset)
             hidden.append(states)
             parts.append(positions)
@@ -176,15 +170,17 @@ class Scorer:
             tokens_read += list(group.continuations[index])
             owner += [index] * length
             last.append(first + length - 1 if length else start - 1)
-        at = {"device": self.device, "dtype": torch.long}
         positions = Positions(
-            torch.tensor(before, **at),
-            torch.tensor(tokens_read, **at),
-            torch.tensor(owner, **at),
-            torch.tensor([*zip(some, last, strict=True)], **at).reshape(-1, 2),
+            self._longs(before),
+            self._longs(tokens_read),
+            self._longs(owner),
+            self._longs([*zip(some, last, strict=True)]).reshape(-1, 2),
             len(some),
         )
         return states, positions
+
+    def _longs(self, numbers: Sequence[object]) -> Tensor:
+        return torch.tensor(numbers, dtype=torch.long, device=self.device)
 
 
 def _join(parts: Sequence[Positions], count: int) -> Positions:
@@ -213,14 +209,19 @@ def _chunks(order: Sequence[int], lengths: Sequence[int], prefix: int, budget: i
 
 def _repeated(cache: Any, times: int) -> Any:
     """The prefix's keys and values for so many continuations, without copying them where it can be helped."""
-    from transformers import DynamicCache
-
-    shared = DynamicCache()
+    shared = _new_cache()
     for layer, held in enumerate(cache.layers):
         keys = held.keys.expand(times, -1, -1, -1)
         values = held.values.expand(times, -1, -1, -1)
         shared.update(keys, values, layer)
     return shared
+
+
+def _new_cache() -> Any:
+    """A cache that keeps every key, also for layers that look at a window only: the mask sees to those."""
+    from transformers import DynamicCache
+
+    return DynamicCache()
 
 
 def _layout(groups: Sequence[Group], budget: int) -> dict[str, np.ndarray]:
@@ -264,9 +265,7 @@ def _layout(groups: Sequence[Group], budget: int) -> dict[str, np.ndarray]:
 _create_block_mask = torch.compile(create_block_mask) if torch.cuda.is_available() else create_block_mask
 
 
-def _block_masks(
-    model: Any, document: Tensor, segment: Tensor, position: Tensor
-) -> BlockMask | dict[str, BlockMask]:
+def _block_masks(model: Any, document: Tensor, segment: Tensor, position: Tensor) -> BlockMask | dict[str, BlockMask]:
     """Who sees whom: one mask, or one for each kind of layer where some layers see a window only."""
 
     def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -357,6 +356,29 @@ def classifier_finish(head: Callable[[Tensor], Tensor], label: int) -> Finish:
         return head(hidden[at.last].float())[:, label]
 
     return finish
+
+
+def read_both_ways(model: Any, groups: Sequence[Group], label: int, pad: int) -> list[list[float]]:
+    """Encoders: whole sequences of like length in batches, padded on the right; one transfer at the end."""
+    rows = [[*group.prefix, *tokens] for group in groups for tokens in group.continuations]
+    device = next(model.parameters()).device
+    order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
+    found = torch.zeros(len(rows), device=device)
+    budget, start = 16_384, 0
+    while start < len(order):
+        longest = max(1, len(rows[order[start]]))
+        some = order[start : start + max(1, budget // longest)]
+        ids = torch.full((len(some), longest), pad, dtype=torch.long)
+        mask = torch.zeros((len(some), longest), dtype=torch.long)
+        for row, index in enumerate(some):
+            ids[row, : len(rows[index])] = torch.tensor(rows[index], dtype=torch.long)
+            mask[row, : len(rows[index])] = 1
+        with torch.inference_mode():
+            logits = model(input_ids=ids.to(device), attention_mask=mask.to(device)).logits
+        found[torch.tensor(some, device=device)] = logits[:, label].float()
+        start += len(some)
+    numbers = iter(found.tolist())
+    return [[next(numbers) for _ in group.continuations] for group in groups]
 
 
 def head_logits(model: Any, hidden: Tensor) -> Tensor:

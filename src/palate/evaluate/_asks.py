@@ -49,9 +49,7 @@ def in_benchmark_order(rating: Rating, item: Comparison, seed: int) -> Rating:
             return None
         return [number for _, number in sorted(zip(order, numbers, strict=True))]
 
-    return msgspec.structs.replace(
-        rating, scores=restored(rating.scores), probabilities=restored(rating.probabilities)
-    )
+    return msgspec.structs.replace(rating, scores=restored(rating.scores), probabilities=restored(rating.probabilities))
 
 
 def sample(items: Sequence[Comparison], limit: int | None, seed: int) -> list[Comparison]:

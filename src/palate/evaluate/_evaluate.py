@@ -11,14 +11,15 @@ from pathlib import Path
 import msgspec
 
 from palate.data import load_benchmark
+from palate.engine import LanguageModel, open_language_model
 from palate.evaluate._asks import in_benchmark_order, make_ask, sample
 from palate.evaluate._metrics import summarise
 from palate.evaluate._results import Summary
 from palate.evaluate._run import RatedItem, RatingLine, Run, RunWriter
 from palate.evaluate._settings import ModelSettings, Settings
-from palate.records import Ask, Benchmark, Comparison, PalateError, Rating, RewardModel, View
+from palate.records import Ask, Benchmark, Comparison, PalateError, Rating, RewardModel, View, parse_spec
 from palate.rewards import load_reward_model, rate
-from palate.views import Missing, ViewBuilder, ViewSpec, parse_budget, resolve_views
+from palate.views import WRITTEN, Missing, ViewBuilder, ViewSpec, Writer, parse_budget, resolve_views
 
 BATCH = 256
 
@@ -41,6 +42,7 @@ def evaluate(
     views: Sequence[str] | None = None,
     *,
     retriever: str = "bm25",
+    writer: str = "smollm2",
     budget: str | None = None,
     limit: int | None = None,
     seed: int = 0,
@@ -59,6 +61,7 @@ def evaluate(
         reward_models,
         views,
         retriever=retriever,
+        writer=writer,
         budget=budget,
         limit=limit,
         seed=seed,
@@ -75,6 +78,7 @@ def prepare_and_rate(
     views: Sequence[str] | None,
     *,
     retriever: str,
+    writer: str,
     budget: str | None,
     limit: int | None,
     seed: int,
@@ -95,11 +99,13 @@ def prepare_and_rate(
         )
     models = _load_models(reward_models)
     allowance = parse_budget(budget) if budget else None
-    builder = ViewBuilder(benchmark, retriever=retriever, budget=allowance, seed=seed)
     specs = resolve_views(views or default_views(benchmark))
+    written = any(spec.shows(kind) for spec in specs for kind in WRITTEN)
+    author = Writer(_language_model(writer)) if written else None
+    builder = ViewBuilder(benchmark, retriever=retriever, budget=allowance, seed=seed, writer=author)
     for spec in specs:
         builder.require(spec)
-    ranks = any(spec.shows("posts") or spec.shows("judgements") for spec in specs)
+    ranks = written or any(spec.shows("posts") or spec.shows("judgements") for spec in specs)
     settings = Settings(
         benchmark=benchmark.card,
         content_hash=benchmark.content_hash,
@@ -107,15 +113,26 @@ def prepare_and_rate(
         views=specs,
         retriever=retriever,
         retriever_fingerprint=builder.retriever.fingerprint if ranks else "",
+        writer=author.fingerprint if author else None,
         budget=allowance,
         limit=limit,
         seed=seed,
     )
     rated = (_rated_item(item, benchmark) for item in items)
     run = Run.create_or_resume(Path(out), settings, rated)
-    with RunWriter(run) as writer:
-        _rate_all(writer, models, specs, items, builder, seed, progress or (lambda what, done, total: None))
+    with RunWriter(run) as opened:
+        _rate_all(opened, models, specs, items, builder, seed, progress or (lambda what, done, total: None))
     return run
+
+
+def _language_model(text: str) -> LanguageModel:
+    """A language model as `name` or `name,url=...,key=...`."""
+    name, *options = text.split(",")
+    found = parse_spec(",".join(["writer", *options])).options
+    try:
+        return open_language_model(name, **found)
+    except TypeError as error:
+        raise PalateError(f"cannot use the writer {text!r}: {error}") from error
 
 
 def default_views(benchmark: Benchmark) -> list[str]:

@@ -37,12 +37,8 @@ def write_reports(run: Run, summary: Summary) -> Path:
 def browsed_items(run: Run, most: int = MOST_BROWSED) -> list[BrowsedItem]:
     """The items of the page: all of them, or as many as a page can hold, drawn by their ids."""
     ratings = Ratings.of(run)
-    credits = {
-        key: dict(zip((i.id for i in ratings.items), row, strict=True)) for key, row in ratings.credits.items()
-    }
-    drawn = sorted(ratings.items, key=lambda item: hashlib.sha256((item.group or item.id).encode()).digest())[
-        :most
-    ]
+    credits = {key: dict(zip((i.id for i in ratings.items), row, strict=True)) for key, row in ratings.credits.items()}
+    drawn = sorted(ratings.items, key=lambda item: hashlib.sha256((item.group or item.id).encode()).digest())[:most]
     kept = {item.id for item in drawn}
     parts = run.parts()
     profiles: dict[str, dict[str, str]] = {}

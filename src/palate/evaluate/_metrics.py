@@ -9,7 +9,7 @@ import numpy as np
 
 from palate.evaluate._paired import differences, gains
 from palate.evaluate._ratings import Ratings
-from palate.evaluate._results import Calibration, Estimate, Result, Summary
+from palate.evaluate._results import Calibration, Estimate, Orders, Result, Summary
 from palate.evaluate._run import Run
 from palate.evaluate._slices import slices, user_accuracies
 from palate.evaluate._statistics import (
@@ -27,9 +27,9 @@ from palate.records import Rating
 from palate.views import ViewSpec
 
 
-def summarise(run: Run) -> Summary:
-    """Everything that a run says, from its raw ratings."""
-    ratings = Ratings.of(run)
+def summarise(run: Run, *, again: bool = False) -> Summary:
+    """Everything that a run says, from its raw ratings; `again` reads verdicts anew from what models wrote."""
+    ratings = Ratings.of(run, again=again)
     settings = run.settings
     resamples = Resamples(ratings.n_clusters, seed=settings.seed)
     labels = [model.label for model in settings.models]
@@ -52,9 +52,7 @@ def summarise(run: Run) -> Summary:
     )
 
 
-def _results(
-    ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], resamples: Resamples
-) -> list[Result]:
+def _results(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], resamples: Resamples) -> list[Result]:
     pairs = [(label, view) for label in labels for view in views]
     quantities: list[Quantity] = []
     for label, view in pairs:
@@ -67,8 +65,7 @@ def _results(
         ]
     estimates = intervals(quantities, resamples)
     return [
-        _result(ratings, label, view, estimates[4 * index : 4 * index + 4])
-        for index, (label, view) in enumerate(pairs)
+        _result(ratings, label, view, estimates[4 * index : 4 * index + 4]) for index, (label, view) in enumerate(pairs)
     ]
 
 
@@ -98,6 +95,26 @@ def _result(ratings: Ratings, label: str, view: ViewSpec, estimates: Sequence[Es
         twin_consistency=twins,
         oracle_gap_closed=oracle,
         calibration=_calibration(ratings, rated),
+        orders=_orders(rated),
+    )
+
+
+def _orders(rated: dict[str, Rating]) -> Orders | None:
+    pairs = [
+        (rating.verdicts[place], rating.verdicts[place + 1])
+        for rating in rated.values()
+        if rating.verdicts
+        for place in range(0, len(rating.verdicts), 2)
+    ]
+    if not pairs:
+        return None
+    worth = {"A": 1.0, "tie": 0.5, "B": 0.0}
+    return Orders(
+        pairs=len(pairs),
+        consistent=sum("tie" not in pair and pair[0] != pair[1] for pair in pairs),
+        flipped=sum("tie" not in pair and pair[0] == pair[1] for pair in pairs),
+        tied=sum("tie" in pair for pair in pairs),
+        first=float(np.mean([worth[verdict] for pair in pairs for verdict in pair])),
     )
 
 
@@ -173,9 +190,7 @@ def _warnings(run: Run, ratings: Ratings) -> list[str]:
     if ratings.missing:
         found.append(f"{ratings.missing} ratings are still to be made: run the same command again.")
     if ratings.n_clusters < 30:
-        found.append(
-            f"Independent users or couples: only {ratings.n_clusters}. Intervals from so few can mislead."
-        )
+        found.append(f"Independent users or couples: only {ratings.n_clusters}. Intervals from so few can mislead.")
     for (rm, view), credits in ratings.credits.items():
         rated = ratings.rated(rm, view)
         unscored = sum(1 for rating in rated.values() if rating.scores is None)
@@ -189,6 +204,13 @@ def _warnings(run: Run, ratings: Ratings) -> list[str]:
             found.append(
                 f"{spec.name}: {empty} of {len(ratings.items)} items have nothing to show; its gains are measured "
                 f"on the other {shown}."
+            )
+    for (rm, view), _ in ratings.credits.items():
+        orders = _orders(ratings.rated(rm, view))
+        if orders and orders.flipped > 0.2 * orders.pairs:
+            found.append(
+                f"{rm}, {view}: {orders.flipped} of {orders.pairs} verdicts flipped with the order; what stood first "
+                f"won {orders.first:.0%} of the time."
             )
     views = {view.name: view for view in run.settings.views}
     profile = [view for view in views.values() if view.is_profile]

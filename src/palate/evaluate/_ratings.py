@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from palate.evaluate._run import RatedItem, Run
 from palate.evaluate._statistics import Floats, cluster_totals, credit
 from palate.records import Rating
+from palate.rewards import read_again
 
 
 class Ratings:
@@ -31,14 +32,14 @@ class Ratings:
         """By model and view: 1 right, 0 wrong, a share when tied, nan when unscored."""
 
     @classmethod
-    def of(cls, run: Run) -> Ratings:
-        """Read a run."""
+    def of(cls, run: Run, *, again: bool = False) -> Ratings:
+        """Read a run; with `again`, verdicts and grades anew from the models' own words."""
         items = run.items()
         keys = [(model.label, view.name) for model in run.settings.models for view in run.settings.views]
         ratings: dict[tuple[str, str], dict[str, Rating]] = {key: {} for key in keys}
         for line in run.ratings():
             if (line.rm, line.view) in ratings:
-                ratings[line.rm, line.view][line.item] = line.rating
+                ratings[line.rm, line.view][line.item] = read_again(line.rating) if again else line.rating
         empty: dict[str, set[str]] = {}
         for shown in run.views():
             if not shown.parts:

@@ -29,6 +29,20 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """Expected calibration error: mean distance between claimed confidence and accuracy, 10 bins."""
 
 
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """What a judge of pairs did when the order of the responses was turned round."""
+
+    pairs: int
+    consistent: int
+    """The same response both times."""
+    flipped: int
+    """The same letter both times, and so the other response."""
+    tied: int
+    """A tie at least once."""
+    first: float
+    """How often the response shown first won, ties as half; one half for a judge without a position habit."""
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One reward model under one view."""
 
@@ -62,6 +76,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     oracle_gap_closed: Estimate | None
     """How far the view gets from `none` towards `oracle`; absent where the oracle gains nothing."""
     calibration: Calibration | None
+    orders: Orders | None
+    """For judges of pairs, on the items that they scored."""
 
 
 class Gain(msgspec.Struct, frozen=True, kw_only=True):

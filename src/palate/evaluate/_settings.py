@@ -32,6 +32,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     views: list[ViewSpec]
     retriever: str
     retriever_fingerprint: str
+    writer: str | None
+    """The language model that writes personas and plans, where a view asks for them."""
     budget: Budget | None
     limit: int | None
     seed: int

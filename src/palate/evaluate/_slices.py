@@ -20,9 +20,7 @@ MOST_GROUPS = 40
 """A trait with more values than this is nearly an id, not a group."""
 
 
-def slices(
-    ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], resamples: Resamples
-) -> list[Slice]:
+def slices(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], resamples: Resamples) -> list[Slice]:
     groups = _groups(ratings)
     asked = [
         (label, view.name, by, value, members)

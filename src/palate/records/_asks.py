@@ -65,7 +65,7 @@ class Rating(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to an ask: a score for each response, or *unscored* with the reason.
 
     >>> Rating(scores=[0.2, 0.9])
-    Rating(scores=(0.2, 0.9), unscored=None, probabilities=None, raw=None, note=None)
+    Rating(scores=(0.2, 0.9), unscored=None, probabilities=None, raw=None, note=None, verdicts=None)
     >>> Rating(unscored="the judge refused").unscored
     'the judge refused'
     """
@@ -80,6 +80,8 @@ class Rating(msgspec.Struct, frozen=True, omit_defaults=True):
     """The model's own words, so that they can be read again without asking again."""
     note: str | None = None
     """What a reader of the score should know, such as a fall-back to an impersonal score."""
+    verdicts: tuple[str, ...] | None = None
+    """A judge's verdicts: for each pair two, `A`, `B` or `tie`, first in one order and then in the other."""
 
     def __post_init__(self) -> None:
         if (self.scores is None) == (self.unscored is None):

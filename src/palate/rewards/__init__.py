@@ -1,7 +1,9 @@
 """Reward models: text and users in, ratings out."""
 
+from palate.rewards._again import read_again
 from palate.rewards._built_in import CONTROLS
 from palate.rewards._check import Check, check_reward_model
+from palate.rewards._grade import read_grade
 from palate.rewards._rate import rate
 from palate.rewards._registry import (
     Factory,
@@ -10,6 +12,7 @@ from palate.rewards._registry import (
     reward_model,
     reward_model_names,
 )
+from palate.rewards._verdict import read_verdict
 
 __all__ = [
     "CONTROLS",
@@ -19,6 +22,9 @@ __all__ = [
     "load_reward_model",
     "make_reward_model",
     "rate",
+    "read_again",
+    "read_grade",
+    "read_verdict",
     "reward_model",
     "reward_model_names",
 ]

@@ -54,5 +54,81 @@ def embedding(to: str = "all", encoder: str = "minilm") -> RewardModel:
     return EmbeddingReward(to=to, encoder=encoder)
 
 
+@reward_model("classifier")
+def classifier(
+    model: str,
+    index: str | None = None,
+    view: str = "auto",
+    device: str | None = None,
+    dtype: str | None = None,
+    trust_remote_code: str = "false",
+) -> RewardModel:
+    """A scalar reward model: one logit of a sequence classifier, by hub name or folder."""
+    from palate.rewards._classifier import ClassifierReward
+
+    return ClassifierReward(
+        model, index=index, view=view, device=device, dtype=dtype, trust_remote_code=trust_remote_code
+    )
+
+
+reward_model("hf")(classifier)
+
+
+@reward_model("judge")
+def judge(model: str, verdict: str = "auto", tokens: str = "512", **engine: str) -> RewardModel:
+    """A language model that judges pairs, in both orders."""
+    from palate.rewards._judge import JudgeReward
+
+    return JudgeReward(model, verdict=verdict, tokens=tokens, **engine)
+
+
+@reward_model("grader")
+def grader(model: str, grade: str = "auto", tokens: str = "256", **engine: str) -> RewardModel:
+    """A language model that grades one response at a time."""
+    from palate.rewards._grader import GraderReward
+
+    return GraderReward(model, grade=grade, tokens=tokens, **engine)
+
+
+@reward_model("aspects")
+def aspects(model: str, **engine: str) -> RewardModel:
+    """A language model that grades each aspect of the rubric in the view."""
+    from palate.rewards._grader import AspectsReward
+
+    return AspectsReward(model, **engine)
+
+
+@reward_model("likelihood")
+def likelihood(model: str, **engine: str) -> RewardModel:
+    """Log-probability of the response given view and prompt, per token."""
+    from palate.rewards._likelihood import LikelihoodReward
+
+    return LikelihoodReward(model, "likelihood", **engine)
+
+
+@reward_model("pmi")
+def pmi(model: str, **engine: str) -> RewardModel:
+    """The same minus the log-probability without the view."""
+    from palate.rewards._likelihood import LikelihoodReward
+
+    return LikelihoodReward(model, "pmi", **engine)
+
+
+@reward_model("dpo")
+def dpo(model: str, reference: str, beta: str = "1", **engine: str) -> RewardModel:
+    """The implicit reward of a tuned model against its reference."""
+    from palate.rewards._likelihood import DpoReward
+
+    return DpoReward(model, reference=reference, beta=beta, **engine)
+
+
+@reward_model("http")
+def http(url: str, **options: str) -> RewardModel:
+    """A reward server of one's own."""
+    from palate.rewards._http import HttpReward
+
+    return HttpReward(url, **options)  # type: ignore[arg-type]
+
+
 CONTROLS = ("random", "longest", "shortest", "first", "overlap")
 """What a personal model has to beat before it counts."""

@@ -79,9 +79,7 @@ class EmbeddingReward:
         texts = [part.words for part in (*view.of_kind("demographics"), *view.of_kind("values"))]
         return self._likeness(responses, texts, np.mean)
 
-    def _likeness(
-        self, responses: Vectors, texts: Sequence[str], over: Callable[..., np.ndarray]
-    ) -> np.ndarray | None:
+    def _likeness(self, responses: Vectors, texts: Sequence[str], over: Callable[..., np.ndarray]) -> np.ndarray | None:
         return over(responses @ self._encoder.encode(texts).T, axis=1) if texts else None
 
 

@@ -4,9 +4,11 @@ from palate.views._budget import Budget, parse_budget
 from palate.views._build import Missing, ViewBuilder
 from palate.views._history import Item, visible_judgements, visible_posts
 from palate.views._retrievers import Retriever, Search, make_retriever, retriever_names
-from palate.views._spec import Piece, ViewSpec, parse_view, resolve_views
+from palate.views._spec import WRITTEN, Piece, ViewSpec, parse_view, resolve_views
+from palate.views._written import Writer
 
 __all__ = [
+    "WRITTEN",
     "Budget",
     "Item",
     "Missing",
@@ -15,6 +17,7 @@ __all__ = [
     "Search",
     "ViewBuilder",
     "ViewSpec",
+    "Writer",
     "make_retriever",
     "parse_budget",
     "parse_view",

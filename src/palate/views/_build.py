@@ -12,10 +12,13 @@ from palate.views._budget import Budget, counter, fit
 from palate.views._history import Item, visible_judgements, visible_posts
 from palate.views._render import aspect_part, demographics_part, judgement_part, post_part, values_part
 from palate.views._retrievers import Retriever, Search, make_retriever
-from palate.views._spec import Piece, ViewSpec
+from palate.views._spec import WRITTEN, Piece, ViewSpec
 from palate.views._strangers import Strangers
+from palate.views._written import Writer
 
 STRANGERS_TRIED = 200
+READ_BY_WRITER = (Piece("judgements", 4), Piece("posts", 8))
+"""The history from which a language model writes a persona or a plan."""
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -28,13 +31,20 @@ class ViewBuilder:
     """Builds any view of any item of one benchmark; the same item always gets the same view."""
 
     def __init__(
-        self, benchmark: Benchmark, *, retriever: str = "bm25", budget: Budget | None = None, seed: int = 0
+        self,
+        benchmark: Benchmark,
+        *,
+        retriever: str = "bm25",
+        budget: Budget | None = None,
+        seed: int = 0,
+        writer: Writer | None = None,
     ) -> None:
         self._benchmark = benchmark
         self._items: dict[str, Item] = {item.id: item for item in benchmark.completions}
         self._items.update((item.id, item) for item in benchmark.comparisons)
         self.retriever: Retriever = make_retriever(retriever, seed=seed)
         self._budget = budget
+        self._writer = writer
         self._count = counter(budget.unit) if budget else None
         self._strangers = Strangers(benchmark, seed=seed)
 
@@ -48,6 +58,11 @@ class ViewBuilder:
             raise PalateError(f"the view {spec.name!r} needs twins, and {name} has none; use swapped instead")
         if spec.shows("oracle") and not any(item.privileged.aspects for item in self._items.values()):
             raise PalateError(f"the view 'oracle' needs rubric aspects, and {name} has none")
+        if any(spec.shows(kind) for kind in WRITTEN):
+            if self._writer is None:
+                raise PalateError(f"the view {spec.name!r} is written by a language model; name one: --writer smollm2")
+            if not any(user.posts or user.judgements for user in users):
+                raise PalateError(f"the view {spec.name!r} is written from history, and no user of {name} has any")
         for kind in ("posts", "judgements", "demographics", "values"):
             if spec.shows(kind) and not any(getattr(user, kind) for user in users):
                 raise PalateError(
@@ -64,11 +79,32 @@ class ViewBuilder:
     def build(self, spec: ViewSpec, items: Sequence[Item]) -> list[View | Missing]:
         """The view of each item. Retrieval happens for all of them at once."""
         whose = [self._whose(spec, item) for item in items]
-        ranked = self._ranked_histories(spec, items, whose)
+        ranked = self._ranked_histories(spec.pieces, items, whose)
+        written = self._written(spec, items, whose)
         return [
-            user if isinstance(user, Missing) else self._view(spec, item, user, histories)
-            for item, user, histories in zip(items, whose, ranked, strict=True)
+            user if isinstance(user, Missing) else self._view(spec, item, user, histories, words)
+            for item, user, histories, words in zip(items, whose, ranked, written, strict=True)
         ]
+
+    def _written(
+        self, spec: ViewSpec, items: Sequence[Item], whose: Sequence[User | Missing]
+    ) -> list[dict[str, list[Part]]]:
+        """What a language model wrote for each item, by kind. A persona is the same for all of a user's items
+        that see the same history; a plan is made for the question."""
+        found: list[dict[str, list[Part]]] = [{} for _ in items]
+        kinds = [kind for kind in WRITTEN if spec.shows(kind)]
+        if not kinds or self._writer is None:
+            return found
+        if "plan" in kinds:
+            read = self._ranked_histories(READ_BY_WRITER, items, whose)
+            plans = self._writer.plans([_flat(parts) for parts in read], [item.prompt for item in items])
+            for one, parts in zip(found, plans, strict=True):
+                one["plan"] = parts
+        if "persona" in kinds:
+            recent = self._ranked_histories(READ_BY_WRITER, items, whose, make_retriever("recent"))
+            for one, parts in zip(found, self._writer.personas([_flat(p) for p in recent]), strict=True):
+                one["persona"] = parts
+        return found
 
     def _whose(self, spec: ViewSpec, item: Item) -> User | Missing:
         if spec.whose == "own":
@@ -88,14 +124,20 @@ class ViewBuilder:
             return bool(visible_posts(user, item))
         if piece.kind == "judgements":
             return bool(visible_judgements(user, item))
+        if piece.kind in WRITTEN:
+            return bool(visible_posts(user, item) or visible_judgements(user, item))
         return bool(getattr(user, piece.kind))
 
     def _ranked_histories(
-        self, spec: ViewSpec, items: Sequence[Item], whose: Sequence[User | Missing]
+        self,
+        pieces: Sequence[Piece],
+        items: Sequence[Item],
+        whose: Sequence[User | Missing],
+        retriever: Retriever | None = None,
     ) -> list[list[list[Part]]]:
         """For each item, for each history piece of the view, its parts in order of relevance."""
         ranked: list[list[list[Part]]] = [[] for _ in items]
-        for piece in spec.pieces:
+        for piece in pieces:
             if piece.kind not in ("posts", "judgements"):
                 continue
             events = [
@@ -106,18 +148,27 @@ class ViewBuilder:
                 Search(f"{piece.kind}\x00{item.id}", item.prompt, [_searched(event) for event in history])
                 for item, history in zip(items, events, strict=True)
             ]
-            orders = self.retriever.rank(searches)
+            orders = (retriever or self.retriever).rank(searches)
             for parts, history, order in zip(ranked, events, orders, strict=True):
                 parts.append([_part(history[index]) for index in order[: piece.most]])
         return ranked
 
-    def _view(self, spec: ViewSpec, item: Item, user: User, histories: list[list[Part]]) -> View | Missing:
+    def _view(
+        self,
+        spec: ViewSpec,
+        item: Item,
+        user: User,
+        histories: list[list[Part]],
+        written: dict[str, list[Part]],
+    ) -> View | Missing:
         fixed: list[Part | None] = []
         for piece in spec.pieces:
             if piece.kind == "demographics":
                 fixed.append(demographics_part(user))
             elif piece.kind == "values":
                 fixed.append(values_part(user))
+            elif piece.kind in WRITTEN:
+                fixed.extend(written.get(piece.kind, []))
             elif piece.kind == "oracle":
                 if not item.privileged.aspects:
                     return Missing("this item has no rubric aspects")
@@ -134,6 +185,10 @@ class ViewBuilder:
             user_id=user.id if spec.pieces else None,
             dropped=wanted - len(shown),
         )
+
+
+def _flat(parts: Sequence[Sequence[Part]]) -> list[Part]:
+    return [part for some in parts for part in some]
 
 
 def _history(user: User, kind: str, item: Item) -> list[Post] | list[Judgement]:

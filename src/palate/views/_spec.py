@@ -53,9 +53,7 @@ def parse_view(text: str) -> ViewSpec:
     whose, colon, rest = name.partition(":")
     if whose == "swapped" or whose == "twin":
         if not colon:
-            raise PalateError(
-                f"the view {name!r} needs a profile view beside it, or say what to take: {name}:posts:5"
-            )
+            raise PalateError(f"the view {name!r} needs a profile view beside it, or say what to take: {name}:posts:5")
         own = parse_view(rest)
         if not own.is_profile:
             raise PalateError(f"the view {name!r} takes somebody else's profile, and {rest!r} shows none")
@@ -71,18 +69,13 @@ def parse_view(text: str) -> ViewSpec:
 
 def _parse_piece(text: str, view: str) -> Piece:
     kind, colon, number = text.strip().partition(":")
-    if kind in WRITTEN:
-        raise PalateError(
-            f"the view {kind!r} is written by a language model, which this version cannot do yet; "
-            "posts:5 and judgements:4 show the history itself"
-        )
-    if kind not in (*HISTORY, *PLAIN):
-        known = ["none", "swapped", "twin", *PLAIN, *HISTORY]
+    if kind not in (*HISTORY, *PLAIN, *WRITTEN):
+        known = ["none", "swapped", "twin", *PLAIN, *HISTORY, *WRITTEN]
         where = "" if text == view else f" (in {view!r})"
         raise unknown_name("view", kind + where, known, hint="Combine them with +, as in values+posts:5.")
     if not colon:
         return Piece(kind)
-    if kind in PLAIN:
+    if kind not in HISTORY:
         raise PalateError(f"the view {kind!r} takes no number; {text!r} was given")
     if not (number.isascii() and number.isdigit()) or int(number) < 1:
         raise PalateError(f"the view {text!r} needs a whole number from 1 after the colon, as in {kind}:5")

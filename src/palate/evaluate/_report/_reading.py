@@ -64,9 +64,7 @@ def _without_profile(group: Group) -> Sentence:
     numbers = f"accuracy {percent(result.accuracy)} under {row.label}"
     if result.low is not None:
         numbers += f" (95% {percent_interval(result.low, result.high)})"
-    return Sentence(
-        numbers, "it was never shown a profile of the person, so this run cannot say if it would use one"
-    )
+    return Sentence(numbers, "it was never shown a profile of the person, so this run cannot say if it would use one")
 
 
 def _sentence(summary: Summary, row: Row) -> Sentence:

@@ -53,9 +53,7 @@ def slice_tables(summary: Summary) -> list[SliceTable]:
 def first_choice(tables: list[SliceTable]) -> int:
     """The table to open with: the first model that saw a profile, else the first of all."""
     wanted = (
-        position
-        for position, table in enumerate(tables)
-        if not table.control and table.view not in ("none", "oracle")
+        position for position, table in enumerate(tables) if not table.control and table.view not in ("none", "oracle")
     )
     return next(wanted, 0)
 

@@ -1,0 +1,210 @@
+"""A cache of answers on disk: no model is asked the same thing twice, not even after a crash."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import sqlite3
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from palate.engine._language import (
+    ChooseRequest,
+    Chosen,
+    Conversation,
+    Failure,
+    LanguageModel,
+    Likelihood,
+    LikelihoodRequest,
+    WriteRequest,
+    Written,
+)
+from palate.records import PalateError
+
+Request = TypeVar("Request", WriteRequest, ChooseRequest, LikelihoodRequest)
+Answer = TypeVar("Answer")
+
+FORMAT = 1
+"""Part of every key: raise it when keys or values are written otherwise."""
+
+
+class AnswerCache:
+    """Answers as JSON in SQLite, keyed by all that could change them; several processes may use it at once.
+
+    One thread at a time may use one object; it need not be the thread that made it.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(file, timeout=60, isolation_level=None, check_same_thread=False)
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.execute("PRAGMA synchronous=NORMAL")
+            self._database.execute(
+                "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, answer TEXT) WITHOUT ROWID"
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise self._unusable(error) from error
+
+    def key(self, fingerprint: str, verb: str, request: msgspec.Struct) -> bytes:
+        """What identifies the answer of one model to one request, sampling and number of samples included."""
+        everything = [FORMAT, fingerprint, verb, msgspec.to_builtins(request)]
+        return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).digest()
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, str]:
+        """The answers that are there already, as JSON."""
+        found: dict[bytes, str] = {}
+        try:
+            for start in range(0, len(keys), 500):  # SQLite allows 999 placeholders in old builds
+                some = keys[start : start + 500]
+                marks = ",".join("?" * len(some))
+                found.update(self._database.execute(f"SELECT key, answer FROM answers WHERE key IN ({marks})", some))
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+        return found
+
+    def put(self, answers: Iterable[tuple[bytes, str]]) -> None:
+        """Keep these for next time; a disk that is full costs money later, not the result now."""
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", answers)
+            self._database.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            warnings.warn(f"answers cannot be kept in {self._file}: {error}", stacklevel=2)
+
+    def _unusable(self, error: Exception) -> PalateError:
+        return PalateError(
+            f"cannot use the cache {self._file}: {error}. Point PALATE_CACHE at a folder that can be written, "
+            "or delete the file if it is damaged."
+        )
+
+
+class CachedLanguageModel:
+    """A language model that remembers: only what was never answered before is asked.
+
+    Failures are not kept, so the next run asks again. Where the model's own method takes `on_answer`,
+    each answer is kept as soon as it is there, and a process that is killed loses only what is in flight.
+    """
+
+    def __init__(self, model: LanguageModel, cache: AnswerCache) -> None:
+        self.name = model.name
+        self.context = model.context
+        self._model = model
+        self._cache = cache
+
+    def __repr__(self) -> str:
+        return f"CachedLanguageModel({self._model!r})"
+
+    @property
+    def fingerprint(self) -> str:
+        """The model's own: remembering changes no answer."""
+        return self._model.fingerprint
+
+    def status(self) -> str:
+        """The model's own status, where it has one."""
+        status = getattr(self._model, "status", None)
+        return str(status()) if callable(status) else ""
+
+    def count_tokens(self, turns: Conversation) -> int | None:
+        """The length of a prompt as the model sees it; None where only the server knows."""
+        return self._model.count_tokens(turns)
+
+    def write(
+        self,
+        requests: Sequence[WriteRequest],
+        *,
+        on_answer: Callable[[int, list[Written] | Failure], None] | None = None,
+    ) -> list[list[Written] | Failure]:
+        """For each request its samples; `on_answer` hears of each as soon as it is there."""
+        return self._answer("write", requests, self._model.write, list[Written], on_answer)
+
+    def choose(
+        self,
+        requests: Sequence[ChooseRequest],
+        *,
+        on_answer: Callable[[int, Chosen | Failure], None] | None = None,
+    ) -> list[Chosen | Failure]:
+        """For each request how the next token's probability falls on the choices."""
+        return self._answer("choose", requests, self._model.choose, Chosen, on_answer)
+
+    def likelihood(
+        self,
+        requests: Sequence[LikelihoodRequest],
+        *,
+        on_answer: Callable[[int, list[Likelihood] | Failure], None] | None = None,
+    ) -> list[list[Likelihood] | Failure]:
+        """For each request the likelihood of each continuation."""
+        return self._answer("likelihood", requests, self._model.likelihood, list[Likelihood], on_answer)
+
+    def _answer(
+        self,
+        verb: str,
+        requests: Sequence[Request],
+        ask: Callable[..., list[Answer | Failure]],
+        kind: type[Answer],
+        on_answer: Callable[[int, Answer | Failure], None] | None,
+    ) -> list[Answer | Failure]:
+        places: dict[bytes, list[int]] = {}
+        for index, request in enumerate(requests):
+            places.setdefault(self._cache.key(self.fingerprint, verb, request), []).append(index)
+        answers: dict[int, Answer | Failure] = {}
+
+        def place(key: bytes, answer: Answer | Failure) -> None:
+            for index in places[key]:
+                answers[index] = answer
+                if on_answer is not None:
+                    on_answer(index, answer)
+
+        known = _decode(self._cache.get(list(places)), kind)
+        for key, answer in known.items():
+            place(key, answer)
+        missing = {key: requests[first] for key, (first, *_) in places.items() if key not in known}
+        if missing:
+            self._ask_for(missing, ask, place)
+        return [answers[index] for index in range(len(requests))]
+
+    def _ask_for(
+        self,
+        missing: dict[bytes, Request],
+        ask: Callable[..., list[Answer | Failure]],
+        place: Callable[[bytes, Answer | Failure], None],
+    ) -> None:
+        keys = list(missing)
+
+        def arrived(position: int, answer: Answer | Failure) -> None:
+            self._keep([(keys[position], answer)])
+            place(keys[position], answer)
+
+        if "on_answer" in inspect.signature(ask).parameters:
+            ask(list(missing.values()), on_answer=arrived)
+            return
+        answers = list(zip(keys, ask(list(missing.values())), strict=True))
+        self._keep(answers)
+        for key, answer in answers:
+            place(key, answer)
+
+    def _keep(self, answers: Iterable[tuple[bytes, object]]) -> None:
+        rows = [
+            (key, json.dumps(msgspec.to_builtins(answer))) for key, answer in answers if not isinstance(answer, Failure)
+        ]
+        if rows:
+            self._cache.put(rows)
+
+
+def _decode(rows: dict[bytes, str], kind: type[Answer]) -> dict[bytes, Answer]:
+    """What is readable; a row that is not is as good as none."""
+    found: dict[bytes, Answer] = {}
+    for key, row in rows.items():
+        try:
+            found[key] = msgspec.convert(json.loads(row), kind)
+        except (ValueError, TypeError):  # msgspec's own error is a ValueError
+            continue
+    return found

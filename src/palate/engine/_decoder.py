@@ -1,0 +1,257 @@
+"""A decoder for the Llama family, made for many continuations of one prompt.
+
+It takes its weights from a transformers model and gives the same logits. What makes it quick: the keys and values
+of a prompt are held and read once for all its continuations, weights are laid out for the matrix products of this
+processor, and a step is a short list of operations, which on a GPU is recorded once and replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as functional
+from torch import Tensor, nn
+
+from palate.engine._linear import Linear, Norm
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_FAMILY = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
+_ROTARY = {"default", "linear", "llama3", "yarn"}
+"""The kinds of rotary embedding whose angles do not hang on the length of the text."""
+
+
+def longest_supported(model: PreTrainedModel) -> int:
+    """How many tokens, prompt and continuation, the decoder may hold for this model; 0 where it cannot run it."""
+    config: Any = model.config
+    rotary: Any = getattr(getattr(model, "model", None), "rotary_emb", None)
+    plain = all(type(part) is nn.Linear for part in model.modules() if isinstance(part, nn.Linear))
+    one_place = len({(part.device, part.dtype) for part in model.parameters()}) == 1
+    if (
+        type(model).__name__ not in _FAMILY
+        or getattr(rotary, "rope_type", None) not in _ROTARY
+        or config.hidden_act not in {"silu", "swish"}
+        or not plain
+        or not one_place
+        or any(hasattr(part, "_hf_hook") for part in model.modules())  # weights that are moved in when needed
+        or next(model.parameters()).dtype not in {torch.float32, torch.bfloat16, torch.float16}
+        or next(model.parameters()).device.type not in {"cpu", "cuda"}
+    ):
+        return 0
+    kinds = getattr(config, "layer_types", None)
+    slides = "sliding_attention" in kinds if kinds else getattr(config, "use_sliding_window", True)
+    window = getattr(config, "sliding_window", None)
+    return int(window) if slides and window else 1 << 40
+
+
+class _Layer:
+    def __init__(self, layer: Any, fuse: bool) -> None:
+        attention, mlp = layer.self_attn, layer.mlp
+        self.before, self.between = _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm)
+        self.query_norm = _norm(attention.q_norm) if hasattr(attention, "q_norm") else None
+        self.key_norm = _norm(attention.k_norm) if hasattr(attention, "k_norm") else None
+        self.into = Linear([attention.q_proj, attention.k_proj, attention.v_proj], fuse=fuse)
+        self.out = Linear([attention.o_proj])
+        self.down = Linear([mlp.down_proj])
+        # oneDNN applies SiLU and multiplies while it writes a product down, which takes two of them; elsewhere one
+        # product for both is quicker.
+        joined = fuse and not self.down.packed
+        self.gate = Linear([mlp.gate_proj, mlp.up_proj] if joined else [mlp.gate_proj])
+        self.up = None if joined else Linear([mlp.up_proj])
+
+    def feed_forward(self, hidden: Tensor) -> Tensor:
+        x = self.between(hidden)
+        if self.up is not None:
+            return self.down.onto(self.up.onto(x, self.gate.activated(x), "mul"), hidden)
+        gate, up = self.gate(x).chunk(2, -1)
+        return self.down.onto(functional.silu(gate).mul_(up), hidden)
+
+    @property
+    def products(self) -> list[Linear]:
+        """Every matrix product of the layer with its weights."""
+        return [part for part in (self.into, self.out, self.gate, self.up, self.down) if part is not None]
+
+
+def _norm(module: Any) -> Norm:
+    return Norm(module.weight.detach(), module.variance_epsilon)
+
+
+@dataclass
+class Memory:
+    """The keys and values of a group: each prompt's once, each continuation's own after it.
+
+    Shapes, for each layer: prefix (prompts, heads, tokens, size), own (prompts, heads, samples, room, size),
+    where heads are those of keys and values.
+    """
+
+    prefix_keys: list[Tensor]
+    prefix_values: list[Tensor]
+    own_keys: list[Tensor]
+    own_values: list[Tensor]
+
+    @property
+    def room(self) -> int:
+        """How many tokens of each continuation can be held."""
+        return self.own_keys[0].shape[3] if self.own_keys else 0
+
+    def make_room(self, samples: int, room: int) -> None:
+        """Begin, or hold longer continuations."""
+        for own, prefix in ((self.own_keys, self.prefix_keys), (self.own_values, self.prefix_values)):
+            for layer, like in enumerate(prefix):
+                prompts, heads, _, size = like.shape
+                new = like.new_zeros(prompts, heads, samples, room, size)
+                if layer < len(own):
+                    new[:, :, :, : own[layer].shape[3]] = own[layer]
+                    own[layer] = new
+                else:
+                    own.append(new)
+
+    def keep(self, prompts: Tensor, samples: Tensor) -> None:
+        """Only these prompts, and of each of them these samples (prompts, samples)."""
+        for part in (self.prefix_keys, self.prefix_values):
+            part[:] = [held[prompts] for held in part]
+        for part in (self.own_keys, self.own_values):
+            part[:] = [held[prompts[:, None], :, samples].transpose(1, 2).contiguous() for held in part]
+
+
+class Decoder:
+    """The weights of a model, and its two passes: over whole prompts, and one token further."""
+
+    def __init__(self, model: PreTrainedModel, *, fuse: bool = True) -> None:
+        config: Any = model.config
+        base: Any = model.model
+        head: Any = model.lm_head
+        self._rotary = base.rotary_emb
+        self._embedding = base.embed_tokens.weight.detach()
+        self._layers = [_Layer(layer, fuse) for layer in base.layers]
+        self._norm = _norm(base.norm)
+        self._head = Linear([head])
+        self.heads: int = config.num_attention_heads
+        self.key_heads: int = config.num_key_value_heads
+        self.size = int(getattr(config, "head_dim", None) or config.hidden_size // self.heads)
+        self.vocabulary = len(head.weight)
+        self.device, self.dtype = self._embedding.device, self._embedding.dtype
+        self.bytes_a_token = 2 * len(self._layers) * self.key_heads * self.size * self.dtype.itemsize
+
+    def angles(self, positions: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of the rotary embedding, (positions, size), the sines signed as they are used."""
+        places = torch.arange(positions, device=self.device)[None]
+        cosine, sine = self._rotary(self._embedding, places)
+        half = self.size // 2
+        return cosine[0], torch.cat([-sine[0, :, :half], sine[0, :, half:]], -1)
+
+    def zeros(self, *shape: int) -> Tensor:
+        """In the precision and place of the model."""
+        return torch.zeros(shape, dtype=self.dtype, device=self.device)
+
+    def memory(self, prompts: int, longest: int) -> Memory:
+        """Room for the keys and values of prompts that are still to be read."""
+        shape = (prompts, self.key_heads, longest, self.size)
+        # Zeros, since what stands on padding is multiplied with zero, and zero times infinity is not zero.
+        keys, values = ([self.zeros(*shape) for _ in self._layers] for _ in range(2))
+        return Memory(keys, values, [], [])
+
+    def read(
+        self, prompts: Sequence[Sequence[int]], memory: Memory, first: int, angles: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        """Read prompts, put their keys and values into the memory from `first` on; the logits after each."""
+        lengths = [len(prompt) for prompt in prompts]
+        longest = max(lengths)
+        place = (slice(first, first + len(prompts)), slice(None), slice(longest))
+        padded = [[*prompt, *([prompt[-1]] * (longest - len(prompt)))] for prompt in prompts]
+        ids = torch.tensor(padded, device=self.device)
+        cosine, sine = (table[:longest, None] for table in angles)
+        hidden = functional.embedding(ids, self._embedding)
+        group = self.heads // self.key_heads
+        for index, layer in enumerate(self._layers):
+            turned, values = self._turned(layer, hidden, cosine, sine)
+            queries = turned[:, :, : self.heads].transpose(1, 2)
+            keys, values = turned[:, :, self.heads :].transpose(1, 2), values.transpose(1, 2)
+            memory.prefix_keys[index][place] = keys
+            memory.prefix_values[index][place] = values
+            if group > 1:
+                keys, values = keys.repeat_interleave(group, 1), values.repeat_interleave(group, 1)
+            # Padding stands at the end, so no real token sees it.
+            mixed = functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+            hidden = layer.feed_forward(layer.out.onto(mixed.transpose(1, 2).flatten(2), hidden))
+        last = torch.tensor(lengths, device=self.device) - 1
+        return self._logits(hidden[torch.arange(len(prompts), device=self.device), last])
+
+    def step(
+        self,
+        tokens: Tensor,
+        memory: Memory,
+        angles: tuple[Tensor, Tensor],
+        place: int | Tensor,
+        mask: Tensor | None,
+    ) -> Tensor:
+        """Read one token of each continuation, (prompts, samples); the logits after it, (rows, vocabulary).
+
+        `angles` are those of each prompt's next position, (prompts, size). `place` is where in the continuation
+        the token stands: a number, and then only what was written is attended to, or a tensor on the device,
+        and then all the room is, under the mask (prompts, 1, prefix + room), so that shapes never change.
+        """
+        prompts, samples = tokens.shape
+        group = self.heads // self.key_heads
+        cosine, sine = (angle[:, None].expand(-1, samples, -1).reshape(-1, 1, self.size) for angle in angles)
+        hidden = functional.embedding(tokens.flatten(), self._embedding)
+        for index, layer in enumerate(self._layers):
+            turned, values = self._turned(layer, hidden, cosine, sine)
+            queries = hidden.new_empty(prompts, self.key_heads, samples, group, self.size)
+            split = turned[:, : self.heads].view(prompts, samples, self.key_heads, group, self.size)
+            torch.mul(split.transpose(1, 2), self.size**-0.5, out=queries)
+            new = (turned[:, self.heads :], values)
+            own_keys, own_values = memory.own_keys[index], memory.own_values[index]
+            for held, heads in zip((own_keys, own_values), new, strict=True):
+                rows = heads.view(prompts, samples, self.key_heads, self.size).transpose(1, 2)
+                if isinstance(place, int):
+                    held[:, :, :, place] = rows
+                else:
+                    held.index_copy_(3, place, rows[:, :, :, None])
+            span = place + 1 if isinstance(place, int) else memory.room
+            mixed = _attend(
+                queries,
+                (memory.prefix_keys[index], memory.prefix_values[index]),
+                (own_keys[:, :, :, :span], own_values[:, :, :, :span]),
+                mask,
+            )
+            hidden = layer.feed_forward(layer.out.onto(mixed, hidden))
+        return self._logits(hidden)
+
+    def _turned(self, layer: _Layer, hidden: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries and keys side by side, turned by their position, and values: (..., heads, size)."""
+        parts = layer.into(layer.before(hidden))
+        parts = parts.view(*parts.shape[:-1], -1, self.size)
+        both = parts[..., : self.heads + self.key_heads, :]
+        if layer.query_norm is not None and layer.key_norm is not None:
+            queries, keys = both[..., : self.heads, :], both[..., self.heads :, :]
+            both = torch.cat([layer.query_norm(queries), layer.key_norm(keys)], -2)
+        turned = (both * cosine).addcmul_(both.roll(self.size // 2, -1), sine)
+        return turned, parts[..., self.heads + self.key_heads :, :]
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        return self._head(self._norm(hidden)).float()
+
+
+def _attend(queries: Tensor, prefix: tuple[Tensor, Tensor], own: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    """Attention over the prompt and over the continuation as over one text: one softmax over both.
+
+    All queries of a prompt's samples go into one product with its keys, which is why they need be held but once.
+    """
+    prompts, heads, samples, group, size = queries.shape
+    shared = prefix[0].shape[2]
+    together = queries.view(prompts * heads, samples * group, size)
+    apart = queries.view(prompts * heads * samples, group, size)
+    over_prefix = torch.bmm(together, prefix[0].flatten(0, 1).transpose(1, 2))
+    over_own = torch.bmm(apart, own[0].flatten(0, 2).transpose(1, 2))
+    scores = torch.cat([over_prefix, over_own.view(prompts * heads, samples * group, -1)], -1)
+    if mask is not None:
+        scores.view(prompts, heads * samples * group, -1).add_(mask)
+    shares = scores.softmax(-1)
+    mixed = torch.bmm(shares[:, :, :shared], prefix[1].flatten(0, 1)).view(-1, group, size)
+    mixed.baddbmm_(shares[:, :, shared:].view(prompts * heads * samples, group, -1), own[1].flatten(0, 2))
+    return mixed.view(prompts, heads, samples, -1).transpose(1, 2).reshape(prompts * samples, -1)

@@ -1,0 +1,323 @@
+"""Language models and classifiers in this process: torch and transformers, on a CPU or a GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from palate.engine._fingerprint import folder_fingerprint
+from palate.engine._language import (
+    ChooseRequest,
+    Chosen,
+    Conversation,
+    Failure,
+    Likelihood,
+    LikelihoodRequest,
+    WriteRequest,
+    Written,
+)
+from palate.engine._optional import require
+from palate.engine._weights import weights_folder
+from palate.records import PalateError
+
+if TYPE_CHECKING:
+    from palate.engine._chat import Chat
+
+
+class _Loaded:
+    """What models of every kind need: a folder, a device, a precision, a tokenizer."""
+
+    def __init__(
+        self, name: str, *, device: str | None = None, dtype: str | None = None, trust_remote_code: bool = False
+    ) -> None:
+        self.name = name
+        self._folder = weights_folder(name)
+        self._trust = trust_remote_code
+        torch = require("torch", "local")
+        self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self._dtype = dtype or ("bfloat16" if self._device.startswith("cuda") else "float32")
+        if getattr(torch, self._dtype, None) not in (torch.float32, torch.bfloat16, torch.float16):
+            raise PalateError(f"unknown dtype {self._dtype!r}; use float32, bfloat16 or float16")
+
+    @property
+    def fingerprint(self) -> str:
+        """The files, the precision and the kind of device."""
+        return f"{folder_fingerprint(self._folder)}-{self._dtype}-{self._device.split(':')[0]}"
+
+    @cached_property
+    def chat(self) -> Chat:
+        """The tokenizer with its template."""
+        from palate.engine._chat import Chat
+
+        transformers = require("transformers", "local")
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                self._folder, trust_remote_code=self._trust, local_files_only=True
+            )
+        except Exception as error:
+            raise PalateError(
+                f"{self.name}: no tokenizer can be loaded from {self._folder} ({_brief(error)}). "
+                "A model folder needs its tokenizer files beside its weights."
+            ) from error
+        return Chat(tokenizer)
+
+    def _load(self, kind: str) -> Any:
+        torch, transformers = require("torch", "local"), require("transformers", "local")
+        logging = transformers.utils.logging
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        try:
+            model = getattr(transformers, kind).from_pretrained(
+                self._folder,
+                dtype=getattr(torch, self._dtype),
+                trust_remote_code=self._trust,
+                local_files_only=True,
+            )
+        except Exception as error:
+            asks_for_trust = "trust_remote_code" in str(error)
+            hint = " Say trust_remote_code=true if you trust its code." if asks_for_trust else ""
+            raise PalateError(f"{self.name}: cannot be loaded as {kind} ({_brief(error)}).{hint}") from error
+        return model.to(self._device).eval()
+
+
+class LocalModel(_Loaded):
+    """A causal language model. Its answers do not depend on what else is asked at the same time."""
+
+    @cached_property
+    def _model(self) -> Any:
+        return self._load("AutoModelForCausalLM")
+
+    @cached_property
+    def _scorer(self) -> Any:
+        from palate.engine._scorer import Scorer
+
+        return Scorer(self._model)
+
+    @cached_property
+    def context(self) -> int | None:
+        """How many tokens fit."""
+        found = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
+        return int(found) if found else None
+
+    def count_tokens(self, turns: Conversation) -> int | None:
+        """The length of a prompt as the model sees it."""
+        return len(self.chat.ids(self.chat.prompt(turns)))
+
+    def likelihood(self, requests: Sequence[LikelihoodRequest]) -> list[list[Likelihood] | Failure]:
+        """The log-probability of each continuation as the whole answer, its end included."""
+        groups, problems = [], {}
+        for index, request in enumerate(requests):
+            texts = [self.chat.prompt(request.turns)]
+            texts += [self.chat.answered(request.turns, text) for text in request.continuations]
+            group = self._answers(texts)
+            if problem := self._too_long(group):
+                problems[index] = problem
+            groups.append(group)
+        return self._totals(groups, problems)
+
+    def choose(self, requests: Sequence[ChooseRequest]) -> list[Chosen | Failure]:
+        """How the probability of what comes next falls on the choices."""
+        groups, problems = [], {}
+        for index, request in enumerate(requests):
+            prompt = self.chat.prompt(request.turns, request.opening)
+            group = self._answers([prompt, *(prompt + choice for choice in request.choices)], whole=False)
+            if problem := self._too_long(group):
+                problems[index] = problem
+            groups.append(group)
+        answers: list[Chosen | Failure] = []
+        for found in self._totals(groups, problems):
+            if isinstance(found, Failure):
+                answers.append(found)
+                continue
+            weights = [math.exp(likelihood.total) for likelihood in found]
+            mass = sum(weights)
+            if mass > 0:
+                answers.append(Chosen(probabilities=tuple(weight / mass for weight in weights), mass=mass))
+            else:
+                answers.append(Failure("the model gives none of the choices any probability"))
+        return answers
+
+    def write(self, requests: Sequence[WriteRequest]) -> list[list[Written] | Failure]:
+        """Samples of each request; the prompt is read once for all of them."""
+        answers: list[list[Written] | Failure | None] = [None] * len(requests)
+        for index, request in enumerate(requests):
+            room = self._room(request)
+            if room < 1:
+                answers[index] = Failure(f"the prompt leaves no room to answer in {self.context} tokens")
+        for sampling_and_samples, indices in _alike(requests, answers).items():
+            sampling, samples = sampling_and_samples
+            prompts = [self.chat.ids(self.chat.prompt(requests[i].turns, requests[i].opening)) for i in indices]
+            drawn = self._sampler.sample(
+                prompts,
+                samples=samples,
+                most_tokens=sampling.most_tokens,
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                seeds=[sampling.seed] * len(prompts),
+            )
+            for index, texts in zip(indices, drawn, strict=True):
+                answers[index] = [
+                    Written(
+                        text=self.chat.tokenizer.decode(text.ids, skip_special_tokens=True),
+                        tokens=len(text.ids),
+                        finished=text.finished,
+                    )
+                    for text in texts
+                ]
+        return [answer if answer is not None else Failure("not answered") for answer in answers]
+
+    @cached_property
+    def _sampler(self) -> Any:
+        from palate.engine._sampler import Sampler
+
+        ends = self._model.generation_config.eos_token_id
+        tokenizer = self.chat.tokenizer
+        found = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+        return Sampler(self._model, found, tokenizer.pad_token_id or 0)
+
+    def _room(self, request: WriteRequest) -> int:
+        if self.context is None:
+            return request.sampling.most_tokens
+        return self.context - (self.count_tokens(request.turns) or 0) - request.sampling.most_tokens + 1
+
+    def _answers(self, texts: Sequence[str], *, whole: bool = True) -> Any:
+        """The first text is the prompt, which the others continue; whole answers stop at their end token."""
+        from palate.engine._scorer import Group
+
+        group = self.chat.group(texts, keep=0)
+        continuations = list(group.continuations[1:])
+        end = self.chat.tokenizer.eos_token_id
+        if whole:
+            continuations = [
+                tokens[: tokens.index(end) + 1] if end in tokens else tokens for tokens in map(list, continuations)
+            ]
+        if not group.prefix:
+            return Group(list(continuations[0][:1]), [tokens[1:] for tokens in continuations])
+        return Group(group.prefix, continuations)
+
+    def _too_long(self, group: Any) -> Failure | None:
+        needed = len(group.prefix) + max(map(len, group.continuations), default=0)
+        if self.context is not None and needed > self.context:
+            return Failure(f"needs {needed} tokens, and the model's context has {self.context}")
+        return None
+
+    def _totals(self, groups: Sequence[Any], problems: dict[int, Failure]) -> list[list[Likelihood] | Failure]:
+        from palate.engine._scorer import likelihood_finish
+
+        kept = [index for index in range(len(groups)) if index not in problems]
+        totals = self._scorer.run([groups[index] for index in kept], likelihood_finish(self._model))
+        answers: list[list[Likelihood] | Failure] = [problems.get(index, Failure("")) for index in range(len(groups))]
+        for index, numbers in zip(kept, totals, strict=True):
+            answers[index] = [
+                Likelihood(total=total, tokens=len(tokens))
+                for total, tokens in zip(numbers, groups[index].continuations, strict=True)
+            ]
+        return answers
+
+
+def _alike(requests: Sequence[WriteRequest], answers: Sequence[object]) -> dict[Any, list[int]]:
+    alike: dict[Any, list[int]] = {}
+    for index, request in enumerate(requests):
+        if answers[index] is None:
+            alike.setdefault((request.sampling, request.samples), []).append(index)
+    return alike
+
+
+class LocalClassifier(_Loaded):
+    """A scalar reward model: one logit of a sequence classifier, with its head in float32."""
+
+    def __init__(self, name: str, *, label: int | None = None, **options: Any) -> None:
+        super().__init__(name, **options)
+        labels = self._config.num_labels
+        if label is None and labels != 1:
+            named = ", ".join(f"{index}={name}" for index, name in self._config.id2label.items())
+            raise PalateError(f"{name} gives {labels} logits ({named}); say which one is the reward: index=0")
+        if label is not None and not 0 <= label < labels:
+            raise PalateError(f"{name} gives {labels} logits; index={label} is not among them")
+        self._label = label or 0
+
+    @property
+    def fingerprint(self) -> str:
+        """With the logit that is read."""
+        return f"{super().fingerprint}-{self._label}"
+
+    @cached_property
+    def _config(self) -> Any:
+        transformers = require("transformers", "local")
+        try:
+            return transformers.AutoConfig.from_pretrained(
+                self._folder, trust_remote_code=self._trust, local_files_only=True
+            )
+        except Exception as error:
+            raise PalateError(f"{self.name}: {self._folder} is not a model folder ({_brief(error)})") from error
+
+    @cached_property
+    def context(self) -> int | None:
+        """How many tokens fit."""
+        found = getattr(self._config.get_text_config(), "max_position_embeddings", None)
+        return int(found) if found else None
+
+    @cached_property
+    def _model(self) -> Any:
+        return self._load("AutoModelForSequenceClassification")
+
+    @cached_property
+    def _shares_prefixes(self) -> bool:
+        """Decoders read left to right and have a head named score; encoders look both ways."""
+        return hasattr(self._model, "score") and not getattr(self._model.base_model, "encoder", None)
+
+    @cached_property
+    def _scorer(self) -> Any:
+        from palate.engine._scorer import Scorer
+
+        return Scorer(self._model)
+
+    def count_tokens(self, turns: Conversation, answer: str) -> int:
+        """The length of an answered conversation as the model sees it."""
+        return len(self._encoded(turns, answer))
+
+    def score(self, requests: Sequence[LikelihoodRequest]) -> list[list[float] | Failure]:
+        """One number for each continuation of each request."""
+        answers: list[list[float] | Failure] = [Failure("")] * len(requests)
+        groups, kept = [], []
+        for index, request in enumerate(requests):
+            group = self._group(request)
+            needed = len(group.prefix) + max(map(len, group.continuations))
+            if self.context is not None and needed > self.context:
+                answers[index] = Failure(f"needs {needed} tokens, and the model's context has {self.context}")
+                continue
+            groups.append(group)
+            kept.append(index)
+        for index, numbers in zip(kept, self._run(groups), strict=True):
+            answers[index] = numbers
+        return answers
+
+    def _run(self, groups: Sequence[Any]) -> list[list[float]]:
+        from palate.engine._scorer import classifier_finish, read_both_ways
+
+        if self._shares_prefixes:
+            head = self._model.score.float()
+            return list(self._scorer.run(groups, classifier_finish(head, self._label)))
+        return read_both_ways(self._model, groups, self._label, self.chat.tokenizer.pad_token_id or 0)
+
+    def _group(self, request: LikelihoodRequest) -> Any:
+        from palate.engine._scorer import Group
+
+        if self._shares_prefixes:
+            return self.chat.group([self.chat.answered(request.turns, text) for text in request.continuations])
+        return Group([], [self._encoded(request.turns, text) for text in request.continuations])
+
+    def _encoded(self, turns: Conversation, answer: str) -> list[int]:
+        """Encoders without a chat template take the conversation and the answer as a pair of texts."""
+        if self._shares_prefixes or getattr(self.chat.tokenizer, "chat_template", None):
+            return self.chat.ids(self.chat.answered(turns, answer))
+        context = "\n\n".join(turn.content for turn in turns)
+        found: list[int] = self.chat.tokenizer(context, answer, verbose=False)["input_ids"]
+        return found
+
+
+def _brief(error: Exception) -> str:
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return lines[0][:200] if lines else type(error).__name__

@@ -1,0 +1,66 @@
+"""A language model by name, wherever it runs, with its answers remembered."""
+
+from __future__ import annotations
+
+from palate.engine._answers import AnswerCache, CachedLanguageModel
+from palate.engine._language import LanguageModel
+from palate.engine._weights import cache_folder
+from palate.records import PalateError
+
+
+def open_language_model(
+    name: str,
+    *,
+    url: str | None = None,
+    key: str = "OPENAI_API_KEY",
+    most_spent: str | None = None,
+    prices: str | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    trust_remote_code: str = "false",
+) -> LanguageModel:
+    """A model in this process, or, with `url`, behind an OpenAI-compatible server.
+
+    `key` names the environment variable that holds the server's key. `prices` are what a million tokens
+    cost, in and out, such as `0.5/1.5`; `most_spent` stops before more than that is spent.
+    """
+    model: LanguageModel
+    if url:
+        from palate.engine._remote import RemoteModel
+
+        model = RemoteModel(
+            name,
+            base_url=url,
+            key_variable=key,
+            most_spent=_number(most_spent, "most_spent"),
+            prices=_prices(prices),
+        )
+    else:
+        from palate.engine._local import LocalModel
+
+        model = LocalModel(name, device=device, dtype=dtype, trust_remote_code=yes(trust_remote_code))
+    return CachedLanguageModel(model, AnswerCache(cache_folder() / "answers.sqlite"))
+
+
+def yes(text: str) -> bool:
+    """Read an option that is true or false."""
+    if text not in ("true", "false"):
+        raise PalateError(f"expected true or false, and {text!r} was given")
+    return text == "true"
+
+
+def _number(text: str | None, option: str) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        raise PalateError(f"option {option}={text}: expected a number") from None
+
+
+def _prices(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        into, out = (float(number) for number in text.split("/"))
+    except ValueError:
+        raise PalateError(f"option prices={text}: write what a million tokens cost, in and out: 0.5/1.5") from None
+    return into, out

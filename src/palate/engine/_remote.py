@@ -1,0 +1,207 @@
+"""A language model behind any OpenAI-compatible server: vLLM, SGLang, llama.cpp, or a commercial one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from palate.engine._address import Address
+from palate.engine._dialect import PREFILLING, Body, Dialect, bound
+from palate.engine._language import (
+    ChooseRequest,
+    Chosen,
+    Conversation,
+    Failure,
+    Likelihood,
+    LikelihoodRequest,
+    WriteRequest,
+    Written,
+)
+from palate.engine._replies import read_chosen, read_written
+from palate.engine._sending import Sender, Session
+from palate.engine._spending import Bound, Prices, Purse, Usage
+from palate.engine._statuses import LostError, RefusedError, RetryError
+from palate.engine._throttle import Patience
+from palate.records import PalateError
+
+Answer = TypeVar("Answer")
+
+NO_PROBABILITIES = "the server gives no token probabilities"
+NO_LIKELIHOOD = "a chat server does not tell how likely a given text is; run the model locally"
+WORDING = 1
+"""Part of the fingerprint: raise it when the same request is put to servers in other words."""
+
+
+class RemoteModel:
+    """Asks a chat server, many requests at a time; one that failed for good is a `Failure` with the reason.
+
+    An answer's `opening` is begun for the model by servers that can go on with it (vLLM, SGLang and
+    llama.cpp, which say so in `/models`; `prefill` overrides). Other servers get an instruction at the
+    end of the last user turn: to begin with the opening when writing, to answer with nothing but one of
+    the choices when choosing. `choose` compares whole first tokens, so choices are best single letters.
+
+    The key is read from the environment when a request is sent and is kept nowhere. `prices` are for a
+    million prompt and a million completion tokens; with `most_spent`, no request is sent whose worst case
+    would pass it. Where several samples come in one reply, `Written.tokens` shares their sum by length.
+    """
+
+    context: int | None = None
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str,
+        key_variable: str = "OPENAI_API_KEY",
+        concurrency: int = 32,
+        timeout: float = 120,
+        most_spent: float | None = None,
+        prices: Prices | None = None,
+        logprobs: bool | None = None,
+        prefill: bool | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self.name = name
+        self.usage = Usage()
+        server = base_url.strip().rstrip("/").removesuffix("/chat/completions")
+        address = Address(server, key_variable, needs_key=True)
+        address.headers()  # a missing key is an error now, not after an hour
+        self._purse = Purse(self.usage, prices, most_spent)
+        self._sender = Sender(
+            address,
+            concurrency=concurrency,
+            timeout=timeout,
+            patience=patience,
+            purse=self._purse,
+            not_found=f"Is the model name {name!r} right, and does the address end in /v1?",
+        )
+        self._asked_prefill = prefill
+        self._dialect = Dialect(name, logprobs=logprobs, prefill=prefill)
+
+    def __repr__(self) -> str:
+        return f"RemoteModel({self.name!r}, base_url={self._sender.address.url!r})"
+
+    @property
+    def fingerprint(self) -> str:
+        """The server's address and the model's name: no server tells its weights."""
+        known = [WORDING, self._sender.address.url, self.name, self._asked_prefill]
+        return hashlib.sha256(json.dumps(known).encode()).hexdigest()
+
+    def status(self) -> str:
+        """What was used so far, for a progress bar: `12,300 tokens in, 800 out, 0.02 spent, 3 retries`."""
+        return self._purse.status()
+
+    def count_tokens(self, turns: Conversation) -> int | None:
+        """Only the server knows."""
+        return None
+
+    def write(
+        self,
+        requests: Sequence[WriteRequest],
+        *,
+        on_answer: Callable[[int, list[Written] | Failure], None] | None = None,
+    ) -> list[list[Written] | Failure]:
+        """For each request its samples; `on_answer` hears of each as soon as it is there."""
+        self._learn_prefill(any(request.opening for request in requests))
+        return self._sender.run(requests, self._write, on_answer)
+
+    def choose(
+        self,
+        requests: Sequence[ChooseRequest],
+        *,
+        on_answer: Callable[[int, Chosen | Failure], None] | None = None,
+    ) -> list[Chosen | Failure]:
+        """For each request how the first token's probability falls on the choices."""
+        if not self._dialect.tells_no_probabilities():
+            self._learn_prefill(any(request.opening for request in requests))
+        if self._dialect.logprobs is None and requests:  # one request tells whether the server can
+            first = self._sender.run(requests[:1], self._choose, on_answer)
+            later = None if on_answer is None else lambda index, answer: on_answer(index + 1, answer)
+            return first + self._sender.run(requests[1:], self._choose, later)
+        return self._sender.run(requests, self._choose, on_answer)
+
+    def likelihood(self, requests: Sequence[LikelihoodRequest]) -> list[list[Likelihood] | Failure]:
+        """Always a `Failure`: it takes the chat template, and the log-probabilities of a given text."""
+        return [Failure(NO_LIKELIHOOD) for _ in requests]
+
+    async def _write(self, session: Session, request: WriteRequest) -> list[Written] | Failure:
+        if request.samples < 1:
+            return []
+        seed, written = request.sampling.seed, list[Written]()
+        try:
+            if self._dialect.writes_together(request):
+                written = await self._write_samples(session, request, request.samples, seed)
+                if len(written) < request.samples:
+                    self._dialect.refuse_together()
+            while len(written) < request.samples:
+                written += await self._write_samples(session, request, 1, seed + len(written))
+        except (RefusedError, LostError) as problem:
+            return Failure(problem.reason)
+        return written[: request.samples]
+
+    async def _write_samples(self, session: Session, request: WriteRequest, samples: int, seed: int) -> list[Written]:
+        most = request.sampling.most_tokens
+
+        def body() -> Body:
+            together = samples > 1 and self._dialect.writes_together(request)
+            return self._dialect.write_body(request, samples=samples if together else 1, seed=seed)
+
+        def read(reply: object) -> list[Written]:
+            return read_written(reply, opening=request.opening, most_tokens=most)
+
+        return await self._ask(session, body, read, bound(request.turns, most, samples))
+
+    async def _choose(self, session: Session, request: ChooseRequest) -> Chosen | Failure:
+        def body() -> Body:
+            return self._dialect.choose_body(request)
+
+        def read(reply: object) -> Chosen | None:
+            chosen = read_chosen(reply, request.choices)
+            if chosen is None and self._dialect.logprobs:
+                raise RetryError(NO_PROBABILITIES)
+            self._dialect.logprobs = chosen is not None
+            return chosen
+
+        if self._dialect.tells_no_probabilities():
+            return Failure(NO_PROBABILITIES)
+        try:
+            chosen = await self._ask(session, body, read, bound(request.turns, 1))
+        except (RefusedError, LostError) as problem:
+            return Failure(NO_PROBABILITIES if self._dialect.tells_no_probabilities() else problem.reason)
+        return chosen or Failure(NO_PROBABILITIES)
+
+    async def _ask(
+        self, session: Session, body: Callable[[], Body], read: Callable[[object], Answer], most: Bound
+    ) -> Answer:
+        """Ask, and ask in other words as long as the server's refusal teaches how."""
+        url = f"{self._sender.address.url}/chat/completions"
+        while True:
+            sent = body()
+            try:
+                return await session.post(url, sent, read, most)
+            except RefusedError as refusal:
+                if refusal.status not in (400, 422) or not self._dialect.learn(refusal.reason, sent):
+                    raise
+
+    def _learn_prefill(self, needed: bool) -> None:
+        """Ask the server once who it is, if that decides how an opening is sent."""
+        if not needed or self._dialect.prefill is not None:
+            return
+
+        async def who(session: Session, url: str) -> bool:
+            try:
+                return await session.get(url, _prefills)
+            except RefusedError:
+                return False
+            except LostError as problem:
+                raise PalateError(f"{url} does not answer: {problem.reason}") from None
+
+        [self._dialect.prefill] = self._sender.run([f"{self._sender.address.url}/models"], who)
+
+
+def _prefills(reply: object) -> bool:
+    models = reply.get("data") if isinstance(reply, Mapping) else None
+    owners = {model.get("owned_by") for model in models or () if isinstance(model, Mapping)}
+    return bool(owners & PREFILLING)

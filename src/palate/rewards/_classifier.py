@@ -1,0 +1,66 @@
+"""Scalar reward models: any sequence classifier of transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from palate.engine import Failure, LikelihoodRequest, LocalClassifier, yes
+from palate.records import Ask, PalateError, Rating
+from palate.rewards._prompts import conversation, fit_view
+
+
+class ClassifierReward:
+    """One logit for each response. `index` names it where there are several; `view` is its place.
+
+    The view stands in a system turn where the chat template takes one, else at the head of the user's
+    turn; `view=system` or `view=user` settles it.
+    """
+
+    batch_size = 256
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        index: str | None = None,
+        view: str = "auto",
+        device: str | None = None,
+        dtype: str | None = None,
+        trust_remote_code: str = "false",
+    ) -> None:
+        if view not in ("auto", "system", "user"):
+            raise PalateError(f"option view={view}: the view goes into a system or a user turn")
+        if index is not None and not index.isdigit():
+            raise PalateError(f"option index={index}: expected a whole number from 0")
+        self.name = f"classifier:{model}" + (f",index={index}" if index else "")
+        self._model = LocalClassifier(
+            model,
+            label=None if index is None else int(index),
+            device=device,
+            dtype=dtype,
+            trust_remote_code=yes(trust_remote_code),
+        )
+        takes_system = self._model.chat.takes_system_turns()
+        if view == "system" and not takes_system:
+            raise PalateError(f"{model}: its chat template refuses system turns; say view=user")
+        self._place = "system" if view != "user" and takes_system else "user"
+
+    @property
+    def fingerprint(self) -> str:
+        """The weights, the logit, and where the view stands."""
+        return f"{self._model.fingerprint}-{self._place}"
+
+    def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+        """The logit of each response."""
+        fitted = [fit_view(ask, self._longest, self._model.context) for ask in asks]
+        requests = [
+            LikelihoodRequest(turns=conversation(ask, self._place), continuations=ask.responses) for ask, _ in fitted
+        ]
+        return [
+            Rating(unscored=found.reason) if isinstance(found, Failure) else Rating(found, note=note)
+            for found, (_, note) in zip(self._model.score(requests), fitted, strict=True)
+        ]
+
+    def _longest(self, ask: Ask) -> int:
+        turns = conversation(ask, self._place)
+        return max(self._model.count_tokens(turns, response) for response in ask.responses)

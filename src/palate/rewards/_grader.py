@@ -1,0 +1,167 @@
+"""A generative judge of one response at a time, on the whole or aspect by aspect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from palate.engine import (
+    ChooseRequest,
+    Chosen,
+    Conversation,
+    Failure,
+    LanguageModel,
+    Sampling,
+    WriteRequest,
+    open_language_model,
+)
+from palate.records import Ask, PalateError, Rating
+from palate.rewards._grade import read_grade
+from palate.rewards._prompts import fit_view, grader_conversation
+
+TOP = 9
+DIGITS = tuple(str(digit) for digit in range(1, TOP + 1))
+PLANNED = 5
+"""At most so many aspects of a plan are graded."""
+
+
+class GraderReward:
+    """A grade from 1 to 9: expected over the digits' probabilities, or read from text (`grade=text`)."""
+
+    batch_size = 64
+
+    def __init__(self, model: str, *, grade: str = "auto", tokens: str = "256", **options: str) -> None:
+        if grade not in ("auto", "probabilities", "text"):
+            raise PalateError(f"option grade={grade}: it is probabilities, text or auto")
+        if not tokens.isdigit() or not int(tokens):
+            raise PalateError(f"option tokens={tokens}: expected a whole number from 1")
+        self.name = f"grader:{model}" + (",grade=text" if grade == "text" else "")
+        self._grade = grade
+        self._sampling = Sampling(most_tokens=int(tokens))
+        self._model = open_language_model(model, **options)
+
+    @property
+    def fingerprint(self) -> str:
+        """The model's, and how grades are had."""
+        return f"{self._model.fingerprint}-{self._grade}-{self._sampling.most_tokens}"
+
+    def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+        """One grade for each response."""
+        fitted = [fit_view(ask, self._tokens, self._room()) for ask in asks]
+        turns = [grader_conversation(ask, index) for ask, _ in fitted for index in range(len(ask.responses))]
+        grades = iter(self._grades(turns))
+        return [_rating([next(grades) for _ in ask.responses], note) for ask, note in fitted]
+
+    def _grades(self, conversations: Sequence[Conversation]) -> list[float | str | Failure]:
+        if self._grade != "text":
+            found = expected_grades(self._model, conversations)
+            if self._grade == "probabilities" or not all(isinstance(grade, Failure) for grade in found):
+                return list(found)
+        requests = [WriteRequest(turns=turns, sampling=self._sampling) for turns in conversations]
+        return [answer if isinstance(answer, Failure) else answer[0].text for answer in self._model.write(requests)]
+
+    def _tokens(self, ask: Ask) -> int | None:
+        counts = [self._model.count_tokens(grader_conversation(ask, i)) or 0 for i in range(len(ask.responses))]
+        return max(counts, default=0)
+
+    def _room(self) -> int | None:
+        return None if self._model.context is None else self._model.context - self._sampling.most_tokens
+
+
+def expected_grades(model: LanguageModel, conversations: Sequence[Conversation]) -> list[float | Failure]:
+    """The mean of the digits 1 to 9 under the probability that the model gives them."""
+    found = model.choose([ChooseRequest(turns=turns, choices=DIGITS) for turns in conversations])
+    return [_expected(answer) for answer in found]
+
+
+def _expected(answer: Chosen | Failure) -> float | Failure:
+    if isinstance(answer, Failure):
+        return answer
+    return sum(int(digit) * share for digit, share in zip(DIGITS, answer.probabilities, strict=True))
+
+
+def _rating(grades: Sequence[float | str | Failure], note: str | None) -> Rating:
+    texts = [grade for grade in grades if isinstance(grade, str)]
+    raw = msgspec.json.encode({"grader": texts, "top": TOP}).decode() if texts else None
+    scores = []
+    for grade in grades:
+        number = read_grade(grade, TOP) if isinstance(grade, str) else grade
+        if isinstance(number, Failure):
+            return Rating(unscored=number.reason, raw=raw)
+        if number is None:
+            return Rating(unscored="a grade could not be read", raw=raw)
+        scores.append(number)
+    return Rating(scores, raw=raw, note=note)
+
+
+def read_grader_again(raw: dict[str, object]) -> Rating:
+    """The rating that today's reader gives to the texts of an earlier day."""
+    texts = raw["grader"]
+    assert isinstance(texts, list)
+    return _rating([str(text) for text in texts], None)
+
+
+class AspectsReward:
+    """Grades each aspect of the rubric apart and takes the mean.
+
+    The aspects are those that the view shows: the true ones under `oracle`, guessed ones under `plan`.
+    A view that shows none is graded on the whole, and the rating says so.
+    """
+
+    batch_size = 32
+
+    def __init__(self, model: str, **options: str) -> None:
+        self.name = f"aspects:{model}"
+        self._model = open_language_model(model, **options)
+
+    @property
+    def fingerprint(self) -> str:
+        """The model's."""
+        return self._model.fingerprint
+
+    def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+        """One expected grade for each response and aspect."""
+        fitted = [fit_view(ask, self._tokens, self._model.context) for ask in asks]
+        aspects = [_aspects(ask) for ask, _ in fitted]
+        turns = [
+            grader_conversation(ask, index, aspect)
+            for (ask, _), own in zip(fitted, aspects, strict=True)
+            for index in range(len(ask.responses))
+            for aspect in own
+        ]
+        grades = iter(expected_grades(self._model, turns))
+        ratings = []
+        for (ask, note), own in zip(fitted, aspects, strict=True):
+            given = [[next(grades) for _ in own] for _ in ask.responses]
+            if own == [None] and ask.view.parts:
+                note = "graded on the whole: the view shows no aspects"
+            ratings.append(_mean_rating(given, note))
+        return ratings
+
+    def _tokens(self, ask: Ask) -> int | None:
+        counts = [
+            self._model.count_tokens(grader_conversation(ask, index, aspect)) or 0
+            for index in range(len(ask.responses))
+            for aspect in _aspects(ask)
+        ]
+        return max(counts, default=0)
+
+
+def _aspects(ask: Ask) -> list[str | None]:
+    """What to grade; nothing in particular where the view names nothing."""
+    parts = (*ask.view.of_kind("aspect"), *ask.view.of_kind("plan"))
+    named: list[str | None] = [part.words for part in parts]
+    return named[:PLANNED] or [None]
+
+
+def _mean_rating(given: Sequence[Sequence[float | Failure]], note: str | None) -> Rating:
+    scores = []
+    for grades in given:
+        numbers = []
+        for grade in grades:
+            if isinstance(grade, Failure):
+                return Rating(unscored=grade.reason)
+            numbers.append(grade)
+        scores.append(sum(numbers) / len(numbers))
+    return Rating(scores, note=note)

@@ -1,0 +1,178 @@
+"""A reward model behind an HTTP server of the user's own, in any language."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from palate.engine._address import Address
+from palate.engine._replies import whole
+from palate.engine._sending import Sender, Session
+from palate.engine._statuses import LostError, RefusedError, RetryError
+from palate.engine._throttle import Patience
+from palate.records import Ask, PalateError, Rating
+
+
+class _Health(msgspec.Struct, frozen=True):
+    name: str | None = None
+    fingerprint: str | None = None
+    order_sensitive: bool = False
+
+
+class _RatingLine(msgspec.Struct, frozen=True):
+    id: str
+    scores: list[float] | None = None
+    unscored: str | None = None
+    probabilities: list[float] | None = None
+    raw: str | None = None
+    note: str | None = None
+
+
+class HttpReward:
+    """Sends asks to a server and reads its ratings.
+
+    The server takes `POST url` with
+
+        {"asks": [{"id": "...", "prompt": "...", "responses": ["...", "..."],
+                   "view": "what is known of the user", "view_name": "posts:5", "user_id": "..."}]}
+
+    and answers, in any order, one line for each ask, with `scores` or with `unscored` and the reason:
+
+        {"ratings": [{"id": "...", "scores": [0.2, 1.4], "probabilities": [0.2, 0.8], "raw": "...", "note": "..."},
+                     {"id": "...", "unscored": "why"}]}
+
+    `probabilities`, `raw` and `note` may be left out. `user_id` is null where the view is nobody's. Ratings are
+    matched by id: an ask that is missing, rated twice or rated wrongly is *unscored* with the reason.
+
+    `GET url/health` may answer `{"name": "...", "fingerprint": "...", "order_sensitive": false}`. The name shows
+    in results; the fingerprint should change with anything that could change a score, and is part of a run's
+    identity.
+
+    429, 503, other errors of the server, time-outs and broken answers are tried again; a refused batch is split
+    until only the asks that the server will not take are left. A bearer token is sent if `token_variable` is set.
+    """
+
+    order_sensitive = False
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token_variable: str = "PALATE_REWARD_TOKEN",
+        timeout: float | str = 60,
+        batch_size: int | str = 64,
+        concurrency: int | str = 8,
+        patience: Patience | None = None,
+    ) -> None:
+        try:
+            self._asks_a_request = int(batch_size)
+            self._sender = Sender(
+                Address(url, token_variable),
+                concurrency=int(concurrency),
+                timeout=float(timeout),
+                patience=patience,
+                not_found="Is this the address that the reward server takes asks at?",
+            )
+        except ValueError as error:
+            raise PalateError(f"timeout, batch_size and concurrency are numbers: {error}") from error
+        if self._asks_a_request < 1:
+            raise PalateError("batch_size is a number from 1")
+        self.batch_size = self._asks_a_request * self._sender.concurrency
+        """How many asks one call of `rate` can make good use of."""
+        [health] = self._sender.run([f"{self._sender.address.url}/health"], _ask_health)
+        self.name = health.name or f"http:{url.partition('://')[2].rstrip('/')}"
+        self.order_sensitive = health.order_sensitive
+        self._health = health
+
+    def __repr__(self) -> str:
+        return f"HttpReward({self._sender.address.url!r})"
+
+    @property
+    def fingerprint(self) -> str:
+        """The address, with what the server says of itself."""
+        known = [self._sender.address.url, self._health.name, self._health.fingerprint]
+        return hashlib.sha256(json.dumps(known).encode()).hexdigest()
+
+    def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+        """One rating for each ask, in the same order."""
+        lines = [_wire(ask, ask.id) for ask in asks]
+        if len({line["id"] for line in lines}) < len(lines):
+            lines = [_wire(ask, f"{index}: {ask.id}") for index, ask in enumerate(asks)]
+        size = self._asks_a_request
+        batches = [lines[start : start + size] for start in range(0, len(lines), size)]
+        rated: dict[str, Rating] = {}
+        for batch in self._sender.run(batches, self._rate):
+            rated |= batch
+        return [rated[str(line["id"])] for line in lines]
+
+    async def _rate(self, session: Session, batch: list[dict[str, object]]) -> dict[str, Rating]:
+        try:
+            return await session.post(self._sender.address.url, {"asks": batch}, lambda reply: _read(reply, batch))
+        except (RefusedError, LostError) as problem:
+            if len(batch) == 1:
+                return {str(batch[0]["id"]): Rating(unscored=f"the reward server: {problem.reason}")}
+        half = len(batch) // 2
+        return await self._rate(session, batch[:half]) | await self._rate(session, batch[half:])
+
+
+async def _ask_health(session: Session, url: str) -> _Health:
+    try:
+        return await session.get(url, lambda reply: msgspec.convert(reply, _Health))
+    except msgspec.ValidationError as error:
+        raise PalateError(f"{url} answers something else than name and fingerprint: {error}") from error
+    except RefusedError:
+        return _Health()
+    except LostError as problem:
+        raise PalateError(f"{url} does not answer: {problem.reason}") from None
+
+
+def _wire(ask: Ask, id: str) -> dict[str, object]:
+    return {
+        "id": whole(id),
+        "prompt": whole(ask.prompt),
+        "responses": [whole(response) for response in ask.responses],
+        "view": whole(ask.view.text),
+        "view_name": ask.view.name,
+        "user_id": ask.view.user_id,
+    }
+
+
+def _read(reply: object, batch: list[dict[str, object]]) -> dict[str, Rating]:
+    lines = reply.get("ratings") if isinstance(reply, Mapping) else None
+    if not isinstance(lines, list):
+        raise RetryError("an answer without ratings")
+    found: dict[str, list[object]] = {}
+    for line in lines:
+        if isinstance(line, Mapping) and isinstance(line.get("id"), str):
+            found.setdefault(line["id"], []).append(line)
+    return {str(ask["id"]): _rating(ask, found.get(str(ask["id"]), [])) for ask in batch}
+
+
+def _rating(ask: dict[str, object], lines: list[object]) -> Rating:
+    if len(lines) != 1:
+        reason = "gave no rating for this ask" if not lines else f"gave {len(lines)} ratings for this ask"
+        return Rating(unscored=f"the reward server {reason}")
+    try:
+        line = msgspec.convert(lines[0], _RatingLine)
+        rating = Rating(line.scores, line.unscored, line.probabilities, line.raw, line.note)
+    except ValueError as error:  # msgspec's own error is one
+        return Rating(unscored=f"the reward server's rating cannot be used: {error}")
+    responses = ask["responses"]
+    assert isinstance(responses, list)
+    return _fitting(rating, len(responses))
+
+
+def _fitting(rating: Rating, responses: int) -> Rating:
+    kinds: tuple[Literal["scores", "probabilities"], ...] = ("scores", "probabilities")
+    for kind in kinds:
+        numbers = getattr(rating, kind)
+        if numbers is not None and len(numbers) != responses:
+            reason = f"the reward server gave {len(numbers)} {kind} for {responses} responses"
+            return Rating(unscored=reason, raw=rating.raw)
+    if rating.probabilities is not None and abs(sum(rating.probabilities) - 1) > 1e-3:
+        return Rating(unscored="the reward server's probabilities do not add up to 1", raw=rating.raw)
+    return rating

@@ -1,0 +1,109 @@
+"""Rewards from what a language model finds likely: likelihood, pmi and DPO's implicit reward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from palate.engine import Failure, LanguageModel, Likelihood, LikelihoodRequest, open_language_model
+from palate.records import Ask, PalateError, Rating, View
+from palate.rewards._prompts import conversation, fit_view
+
+Likelihoods = list[Likelihood] | Failure
+
+
+class LikelihoodReward:
+    """Log-probability of the response per token, given view and prompt; `pmi` takes away the same without view.
+
+    Pointwise mutual information asks what the view changes: a response that is likely for anybody gains
+    nothing by it. Without a view both parts are the same and every response gets 0, a tie.
+    """
+
+    batch_size = 64
+
+    def __init__(self, model: str, kind: str = "likelihood", **options: str) -> None:
+        self.name = f"{kind}:{model}"
+        self._pmi = kind == "pmi"
+        self._model = open_language_model(model, **options)
+
+    @property
+    def fingerprint(self) -> str:
+        """The model's."""
+        return self._model.fingerprint
+
+    def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+        """Per token, so that short answers are not favoured."""
+        fitted = [fitting(self._model, ask) for ask in asks]
+        seen = likelihoods(self._model, [ask for ask, _ in fitted])
+        if not self._pmi:
+            return [_rating(found, note=note) for found, (_, note) in zip(seen, fitted, strict=True)]
+        bare = [msgspec.structs.replace(ask, view=View(name="none")) for ask in asks]
+        return [
+            _rating(found, minus=without, note=note)
+            for found, without, (_, note) in zip(seen, likelihoods(self._model, bare), fitted, strict=True)
+        ]
+
+
+class DpoReward:
+    """The reward that DPO training leaves in a model: log-probability under it minus under its reference."""
+
+    batch_size = 64
+
+    def __init__(self, model: str, *, reference: str, beta: str = "1", **options: str) -> None:
+        self.name = f"dpo:{model}"
+        try:
+            self._beta = float(beta)
+        except ValueError:
+            raise PalateError(f"option beta={beta}: expected a number") from None
+        self._model = open_language_model(model, **options)
+        self._reference = open_language_model(reference, **options)
+
+    @property
+    def fingerprint(self) -> str:
+        """Both models' and the scale."""
+        return f"{self._model.fingerprint}-{self._reference.fingerprint}-{self._beta}"
+
+    def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+        """Summed over the whole response, as the derivation has it."""
+        fitted = [fitting(self._model, ask) for ask in asks]
+        tuned = likelihoods(self._model, [ask for ask, _ in fitted])
+        before = likelihoods(self._reference, [ask for ask, _ in fitted])
+        return [
+            _rating(found, minus=other, scale=self._beta, note=note, per_token=False)
+            for found, other, (_, note) in zip(tuned, before, fitted, strict=True)
+        ]
+
+
+def fitting(model: LanguageModel, ask: Ask) -> tuple[Ask, str | None]:
+    """As much of the view as leaves room for the longest response."""
+    longest = max(ask.responses, key=len)
+
+    def tokens(one: Ask) -> int | None:
+        return model.count_tokens((*conversation(one), *conversation(Ask(id="", prompt=longest, responses=()))))
+
+    return fit_view(ask, tokens, model.context)
+
+
+def likelihoods(model: LanguageModel, asks: Sequence[Ask]) -> list[Likelihoods]:
+    """How likely each response is after view and prompt."""
+    return model.likelihood([LikelihoodRequest(turns=conversation(ask), continuations=ask.responses) for ask in asks])
+
+
+def _rating(
+    found: Likelihoods,
+    *,
+    minus: Likelihoods | None = None,
+    scale: float = 1.0,
+    note: str | None = None,
+    per_token: bool = True,
+) -> Rating:
+    if isinstance(found, Failure):
+        return Rating(unscored=found.reason)
+    if isinstance(minus, Failure):
+        return Rating(unscored=minus.reason)
+    scores = []
+    for index, likelihood in enumerate(found):
+        total = likelihood.total - (minus[index].total if minus else 0.0)
+        scores.append(scale * total / max(1, likelihood.tokens) if per_token else scale * total)
+    return Rating(scores, note=note)

@@ -1,0 +1,74 @@
+"""How an ask is put to a language model. These words are part of every score: change them with care."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from palate.engine import Conversation, Turn
+from palate.records import Ask, View
+
+KNOWN = "What is known about the user:"
+
+
+def conversation(ask: Ask, place: str = "system") -> Conversation:
+    """The user's question as a chat, with the view in a system turn or at the head of the user's turn."""
+    if not ask.view.parts:
+        return (Turn("user", ask.prompt),)
+    known = f"{KNOWN}\n\n{ask.view.text}"
+    if place == "system":
+        return (Turn("system", known), Turn("user", ask.prompt))
+    return (Turn("user", f"{known}\n\n{ask.prompt}"),)
+
+
+def judge_conversation(ask: Ask, one: int, other: int) -> Conversation:
+    """Which of two responses would this user prefer?"""
+    known = f"{KNOWN}\n\n{ask.view.text}\n\n" if ask.view.parts else ""
+    user = "this particular user" if ask.view.parts else "the user"
+    text = (
+        f"{known}The user asked:\n\n{ask.prompt}\n\n"
+        f"Response A:\n\n{ask.responses[one]}\n\nResponse B:\n\n{ask.responses[other]}\n\n"
+        f"Which response would {user} prefer? Answer with [[A]] or [[B]] and nothing else."
+    )
+    return (Turn("user", text),)
+
+
+def grader_conversation(ask: Ask, response: int, aspect: str | None = None, top: int = 9) -> Conversation:
+    """How well does one response serve this user, on the whole or in one aspect?"""
+    known = f"{KNOWN}\n\n{ask.view.text}\n\n" if ask.view.parts else ""
+    user = "this particular user" if ask.view.parts else "the user"
+    what = f"Look only at this: {aspect}\n\n" if aspect else ""
+    text = (
+        f"{known}The user asked:\n\n{ask.prompt}\n\nResponse:\n\n{ask.responses[response]}\n\n{what}"
+        f"How well does the response serve {user}, from 1 (not at all) to {top} (perfectly)? "
+        "Answer with one number and nothing else."
+    )
+    return (Turn("user", text),)
+
+
+def fit_view(ask: Ask, tokens: Callable[[Ask], int | None], most: int | None) -> tuple[Ask, str | None]:
+    """The ask with as much of its view as the model's context leaves room for, and what was left out.
+
+    The prompt and the responses are never cut. The least relevant history goes first: of each kind of
+    history the last part, since parts are listed with the most relevant first.
+    """
+    if most is None:
+        return ask, None
+    fitted, needed = ask, tokens(ask)
+    while needed is not None and needed > most and fitted.view.parts:
+        fitted = msgspec.structs.replace(fitted, view=_shorter(fitted.view))
+        needed = tokens(fitted)
+    left_out = len(ask.view.parts) - len(fitted.view.parts)
+    if not left_out:
+        return ask, None
+    return fitted, f"{left_out} of {len(ask.view.parts)} parts of the view did not fit the model's context"
+
+
+def _shorter(view: View) -> View:
+    """Without the least relevant part of the kind of history that has most of them."""
+    counts = {kind: len(view.of_kind(kind)) for kind in ("post", "judgement")}
+    kind = max(counts, key=lambda kind: counts[kind])
+    places = [index for index, part in enumerate(view.parts) if part.kind == kind or not counts[kind]]
+    drop = places[-1]
+    return msgspec.structs.replace(view, parts=view.parts[:drop] + view.parts[drop + 1 :], dropped=view.dropped + 1)
