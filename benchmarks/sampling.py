@@ -6,8 +6,9 @@
 
 Everybody draws the same number of tokens after the same prompts, at temperature 1 with nothing cut off, and nobody
 stops at an end token. Engines take turns, so that a noisy neighbour disturbs all of them. `generate` gets the
-prompt repeated, as it must. The floor is what the bare matrix products take, in the layout that palate uses: those of one
-step times the tokens, and those of reading each prompt once; on a GPU recorded, so that nothing waits for Python.
+prompt repeated, as it must. The floor is what the bare matrix products take, in the layout that palate uses: those
+of one step times the tokens, and those of reading each prompt once; on a GPU recorded, so that nothing waits for
+Python.
 Runs without palate's dependencies: torch, transformers and numpy are enough.
 """
 

@@ -21,6 +21,8 @@ from pathlib import Path
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != Path(__file__).parent.resolve()]
 
 import argparse
+import functools
+import importlib
 import importlib.util
 import statistics
 import time
@@ -31,7 +33,7 @@ from typing import Any
 import numpy as np
 import torch
 
-SHAPES = {
+SHAPES: dict[str, dict[str, Any]] = {
     "smollm2": {
         "vocab_size": 49_152,
         "hidden_size": 576,
@@ -125,16 +127,14 @@ def tokens_a_second(model: Any, device: str, repeats: int, rows: int) -> float:
 
 
 def load(shape: str, device: str) -> Any:
-    from transformers import LlamaConfig, LlamaForSequenceClassification
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()
+    transformers: Any = importlib.import_module("transformers")
+    transformers.utils.logging.set_verbosity_error()
     torch.manual_seed(0)
-    config = LlamaConfig(**SHAPES[shape], max_position_embeddings=8_192, num_labels=1, pad_token_id=0)
+    config = transformers.LlamaConfig(**SHAPES[shape], max_position_embeddings=8_192, num_labels=1, pad_token_id=0)
     config._attn_implementation = "sdpa"
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     with torch.device(device):
-        model = LlamaForSequenceClassification(config).to(dtype)
+        model = transformers.LlamaForSequenceClassification(config).to(dtype)
     return model.eval()
 
 
@@ -163,20 +163,20 @@ def main() -> None:
         distinct = sum(group.size for group in groups)
         model.set_attn_implementation("sdpa")
         usual_loop(model, given[:1])
-        usual, plain = timed(lambda given=given: usual_loop(model, given), chosen.device, chosen.repeats)
+        usual, plain = timed(functools.partial(usual_loop, model, given), chosen.device, chosen.repeats)
         # what two plain ways of batching themselves differ by: the yardstick for ours
         alone = usual_loop(model, [(p, [r]) for p, responses in given[:4] for r in responses[:2]])
         ours = scorer.Scorer(model, **({"budget": chosen.budget} if chosen.budget else {}))
         head = model.score.float()
         finish = scorer.classifier_finish(head, 0)
         ours.run(groups, finish)
-        seconds, found = timed(lambda: ours.run(groups, finish), chosen.device, chosen.repeats)  # noqa: B023
+        seconds, found = timed(functools.partial(ours.run, groups, finish), chosen.device, chosen.repeats)
         model.score.to(next(model.base_model.parameters()).dtype)
         floor = distinct / speed
         gap = max(abs(a - b) for one, other in zip(plain, found, strict=True) for a, b in zip(one, other, strict=True))
         own = max(abs(a - b[0]) for a, b in zip([s for row in plain[:4] for s in row[:2]], alone, strict=True))
-        cells = (label, f"{distinct:,}", f"{usual:.3f} s", f"{seconds:.3f} s", f"{floor:.3f} s")
-        cells += (f"{usual / seconds:.2f}", f"{floor / seconds:.0%}", f"{gap:.1e}")
+        cells = [label, f"{distinct:,}", f"{usual:.3f} s", f"{seconds:.3f} s", f"{floor:.3f} s"]
+        cells += [f"{usual / seconds:.2f}", f"{floor / seconds:.0%}", f"{gap:.1e}"]
         print(" ".join(f"{cell:>10}" for cell in cells), f" (plain batching itself: {own:.1e})", flush=True)
 
 

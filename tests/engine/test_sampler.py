@@ -11,7 +11,7 @@ from scipy import stats
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from palate.engine import _decoding  # noqa: E402
+from palate.engine import _decoding, _linear  # noqa: E402
 from palate.engine._decoder import Decoder, longest_supported  # noqa: E402
 from palate.engine._decoding import Decoding  # noqa: E402
 from palate.engine._draw import Draw, _least_by_halving, _least_by_sorting, row_keys  # noqa: E402
@@ -91,14 +91,16 @@ def test_greedy_is_what_transformers_generates(models: dict[str, Any], kind: str
         assert texts == [Sampled(expected[0, len(prompt) :].tolist(), False)] * 2
 
 
-@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize(("static", "packs", "fuse"), [(False, True, True), (True, False, True), (True, False, False)])
 @pytest.mark.parametrize("kind", FAMILY)
 @torch.inference_mode()
 def test_logits_are_those_of_transformers(
-    models: dict[str, Any], kind: str, static: bool, monkeypatch: pytest.MonkeyPatch
+    models: dict[str, Any], kind: str, static: bool, packs: bool, fuse: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In both ways to take a step; the one with unchanging shapes is what a GPU records."""
+    """In every layout, and in both ways to take a step: the one with unchanging shapes is what a GPU records."""
     monkeypatch.setattr(_decoding, "_ROOM", 4)  # so that room has to be made again and again
+    if not packs:
+        monkeypatch.setattr(_linear, "_can_pack", lambda: False)
     seen: list[Any] = []
 
     class Watched(Draw):
@@ -110,7 +112,7 @@ def test_logits_are_those_of_transformers(
     none: frozenset[int] = frozenset()
     group = {"most_tokens": 10, "end_ids": none, "pad_id": 0, "record": False, "static": static}
     draw = Watched(97, 1.0, 1.0, torch.device("cpu"))
-    rows = Decoding(Decoder(models[kind]), draw, PROMPTS, keys, **group).run()
+    rows = Decoding(Decoder(models[kind], fuse=fuse), draw, PROMPTS, keys, **group).run()
     for row, (prompt, text) in enumerate((p, t) for p, texts in zip(PROMPTS, rows, strict=True) for t in texts):
         expected = models[kind](torch.tensor([[*prompt, *text]])).logits[0, len(prompt) - 1 : -1]
         torch.testing.assert_close(torch.stack([logits[row] for logits in seen]), expected, atol=1e-4, rtol=1e-4)

@@ -31,10 +31,8 @@ def normalise_date(text: str) -> str:
 
 def write_moment(moment: datetime) -> str:
     """One moment as text, no more precise than it is."""
-    if moment.microsecond % 1000:
-        precision = "microseconds"
-    else:
-        precision = "milliseconds" if moment.microsecond else "seconds"
+    fraction = "microseconds" if moment.microsecond % 1000 else "milliseconds"
+    precision = fraction if moment.microsecond else "seconds"
     return moment.replace(tzinfo=None).isoformat(timespec=precision)
 
 
