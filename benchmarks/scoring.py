@@ -23,15 +23,16 @@ sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != Path(__fi
 import argparse
 import functools
 import importlib
-import importlib.util
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
+
+from palate.engine import _scorer as scorer
+from palate.engine._packing import Group
 
 SHAPES: dict[str, dict[str, Any]] = {
     "smollm2": {
@@ -51,17 +52,6 @@ SHAPES: dict[str, dict[str, Any]] = {
         "intermediate_size": 14_336,
     },
 }
-
-
-def scorer_module() -> ModuleType:
-    """The file itself, so that a machine without palate's other dependencies can measure it."""
-    file = Path(__file__).parent.parent / "src" / "palate" / "engine" / "_scorer.py"
-    specification = importlib.util.spec_from_file_location("palate_scorer", file)
-    assert specification and specification.loader
-    module = importlib.util.module_from_spec(specification)
-    sys.modules["palate_scorer"] = module
-    specification.loader.exec_module(module)
-    return module
 
 
 def ragged_asks(
@@ -133,8 +123,10 @@ def load(shape: str, device: str) -> Any:
     config = transformers.LlamaConfig(**SHAPES[shape], max_position_embeddings=8_192, num_labels=1, pad_token_id=0)
     config._attn_implementation = "sdpa"
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    torch.set_default_dtype(dtype)
     with torch.device(device):
-        model = transformers.LlamaForSequenceClassification(config).to(dtype)
+        model = transformers.LlamaForSequenceClassification(config)
+    torch.set_default_dtype(torch.float32)
     return model.eval()
 
 
@@ -150,7 +142,6 @@ def main() -> None:
     asks = chosen.asks or (4 if chosen.device == "cpu" else 32)
     rows = chosen.floor_rows or (2 if chosen.device == "cpu" else 16)
     model = load(chosen.shape, chosen.device)
-    scorer = scorer_module()
     speed = tokens_a_second(model, chosen.device, chosen.repeats, rows)
     dtype = next(model.parameters()).dtype
     print(f"{chosen.shape} on {chosen.device}, {dtype}, torch {torch.__version__}, {asks} asks")
@@ -159,7 +150,7 @@ def main() -> None:
     print(" ".join(f"{title:>10}" for title in titles))
     for label, counts in (("2", [2]), ("16", [16]), ("2 to 16", [2, 4, 16, 8, 2, 12])):
         given = ragged_asks(asks, counts, model.config.vocab_size, seed=1)
-        groups = [scorer.Group(prefix, responses) for prefix, responses in given]
+        groups = [Group(prefix, responses) for prefix, responses in given]
         distinct = sum(group.size for group in groups)
         model.set_attn_implementation("sdpa")
         usual_loop(model, given[:1])

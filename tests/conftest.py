@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tiny_models import TinyModels
 
 from palate.engine import Encoder, load_encoder
 from palate.records import PalateError
@@ -57,3 +58,16 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Pa
         return folder
 
     return make
+
+
+@pytest.fixture(scope="session")
+def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> TinyModels:
+    """Language models and classifiers of random weights, each made when first asked for."""
+    return TinyModels(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of answers that nobody else has written to."""
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"

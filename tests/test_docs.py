@@ -13,8 +13,12 @@ import pytest
 
 from palate.cli._main import app
 from palate.evaluate import _results as results
+from palate.records import Ask, Part, View
 from palate.rewards import check_reward_model, make_reward_model, reward_model_names
+from palate.rewards._prompts import conversation, grader_conversation, judge_conversation
 from palate.views import retriever_names
+from palate.views._spec import PLAIN, WRITTEN
+from palate.views._written import PERSONA, PLAN
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -108,6 +112,23 @@ def test_every_built_in_name_is_documented() -> None:
     concepts = (ROOT / "docs/concepts.md").read_text(encoding="utf-8")
     assert not {one for one in reward_model_names() if f"`{one}`" not in models}
     assert not {one for one in retriever_names() if f"`{one}`" not in concepts}
+    assert not {one for one in (*PLAIN, *WRITTEN) if f"`{one}`" not in concepts}
+
+
+def test_every_prompt_is_documented_word_for_word() -> None:
+    page = (ROOT / "docs/language-models.md").read_text(encoding="utf-8")
+    view = View(name="posts:1", parts=(Part(kind="post", text="{view}"),))
+    ask = Ask(id="1", prompt="{prompt}", responses=("{one response}", "{other response}"), view=view)
+    shown = [
+        conversation(ask)[0].content,
+        judge_conversation(ask, 0, 1)[0].content,
+        grader_conversation(ask, 0)[0].content,
+        PERSONA,
+        PLAN,
+    ]
+    assert not [text for text in shown if f"```text\n{text}\n```" not in page]
+    assert "Look only at this: {aspect}\n\nHow well" in grader_conversation(ask, 0, "{aspect}")[0].content
+    assert "```text\nLook only at this: {aspect}\n```" in page
 
 
 def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:

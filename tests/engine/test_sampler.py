@@ -100,7 +100,7 @@ def test_logits_are_those_of_transformers(
     """In every layout, and in both ways to take a step: the one with unchanging shapes is what a GPU records."""
     monkeypatch.setattr(_decoding, "_ROOM", 4)  # so that room has to be made again and again
     if not packs:
-        monkeypatch.setattr(_linear, "_can_pack", lambda: False)
+        monkeypatch.setattr(_linear, "_can_pack", lambda dtype: False)
     seen: list[Any] = []
 
     class Watched(Draw):

@@ -38,6 +38,7 @@ class _Loaded:
         torch = require("torch", "local")
         self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._dtype = dtype or ("bfloat16" if self._device.startswith("cuda") else "float32")
+        self.chat = self._chat()
         if getattr(torch, self._dtype, None) not in (torch.float32, torch.bfloat16, torch.float16):
             raise PalateError(f"unknown dtype {self._dtype!r}; use float32, bfloat16 or float16")
 
@@ -46,9 +47,8 @@ class _Loaded:
         """The files, the precision and the kind of device."""
         return f"{folder_fingerprint(self._folder)}-{self._dtype}-{self._device.split(':')[0]}"
 
-    @cached_property
-    def chat(self) -> Chat:
-        """The tokenizer with its template."""
+    def _chat(self) -> Chat:
+        """The tokenizer with its template; that there is none is an error now, not after an hour."""
         from palate.engine._chat import Chat
 
         transformers = require("transformers", "local")
@@ -69,16 +69,22 @@ class _Loaded:
         logging.set_verbosity_error()
         logging.disable_progress_bar()
         try:
-            model = getattr(transformers, kind).from_pretrained(
+            model, found = getattr(transformers, kind).from_pretrained(
                 self._folder,
                 dtype=getattr(torch, self._dtype),
                 trust_remote_code=self._trust,
                 local_files_only=True,
+                output_loading_info=True,
             )
         except Exception as error:
             asks_for_trust = "trust_remote_code" in str(error)
             hint = " Say trust_remote_code=true if you trust its code." if asks_for_trust else ""
             raise PalateError(f"{self.name}: cannot be loaded as {kind} ({_brief(error)}).{hint}") from error
+        if missing := sorted(found["missing_keys"]):
+            raise PalateError(
+                f"{self.name}: its files lack {', '.join(missing[:3])}, so that as {kind} it would answer at random. "
+                "Is it a model of another kind?"
+            )
         return model.to(self._device).eval()
 
 
@@ -121,8 +127,8 @@ class LocalModel(_Loaded):
         """How the probability of what comes next falls on the choices."""
         groups, problems = [], {}
         for index, request in enumerate(requests):
-            prompt = self.chat.prompt(request.turns, request.opening)
-            group = self._answers([prompt, *(prompt + choice for choice in request.choices)], whole=False)
+            openings = (request.opening, *(request.opening + choice for choice in request.choices))
+            group = self._answers([self.chat.prompt(request.turns, text) for text in openings], whole=False)
             if problem := self._too_long(group):
                 problems[index] = problem
             groups.append(group)
@@ -142,13 +148,17 @@ class LocalModel(_Loaded):
     def write(self, requests: Sequence[WriteRequest]) -> list[list[Written] | Failure]:
         """Samples of each request; the prompt is read once for all of them."""
         answers: list[list[Written] | Failure | None] = [None] * len(requests)
+        read = [self.chat.ids(self.chat.prompt(request.turns, request.opening)) for request in requests]
         for index, request in enumerate(requests):
-            room = self._room(request)
-            if room < 1:
-                answers[index] = Failure(f"the prompt leaves no room to answer in {self.context} tokens")
+            most = request.sampling.most_tokens
+            if self.context is not None and len(read[index]) + most > self.context:
+                answers[index] = Failure(
+                    f"needs {len(read[index])} tokens and {most} more to answer, "
+                    f"and the model's context has {self.context}"
+                )
         for sampling_and_samples, indices in _alike(requests, answers).items():
             sampling, samples = sampling_and_samples
-            prompts = [self.chat.ids(self.chat.prompt(requests[i].turns, requests[i].opening)) for i in indices]
+            prompts = [read[index] for index in indices]
             drawn = self._sampler.sample(
                 prompts,
                 samples=samples,
@@ -174,31 +184,28 @@ class LocalModel(_Loaded):
 
         ends = self._model.generation_config.eos_token_id
         tokenizer = self.chat.tokenizer
-        found = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+        found = {self.chat.end, tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
         return Sampler(self._model, found, tokenizer.pad_token_id or 0)
-
-    def _room(self, request: WriteRequest) -> int:
-        if self.context is None:
-            return request.sampling.most_tokens
-        return self.context - (self.count_tokens(request.turns) or 0) - request.sampling.most_tokens + 1
 
     def _answers(self, texts: Sequence[str], *, whole: bool = True) -> Any:
         """The first text is the prompt, which the others continue; whole answers stop at their end token."""
-        from palate.engine._scorer import Group
+        from palate.engine._packing import Group
 
         group = self.chat.group(texts, keep=0)
-        continuations = list(group.continuations[1:])
-        end = self.chat.tokenizer.eos_token_id
-        if whole:
-            continuations = [
-                tokens[: tokens.index(end) + 1] if end in tokens else tokens for tokens in map(list, continuations)
-            ]
         if not group.prefix:
-            return Group(list(continuations[0][:1]), [tokens[1:] for tokens in continuations])
-        return Group(group.prefix, continuations)
+            raise PalateError(f"{self.name}: its chat template writes nothing before the answer")
+        continuations = [list(tokens) for tokens in group.continuations[1:]]
+        return Group(group.prefix, [self._ended(tokens) for tokens in continuations] if whole else continuations)
+
+    def _ended(self, tokens: list[int]) -> list[int]:
+        """With one end token, and nothing of what templates write after it; no end where the template has none."""
+        end = self.chat.end
+        if end in tokens:
+            return tokens[: len(tokens) - tokens[::-1].index(end)]
+        return tokens if end is None or self.chat.templated else [*tokens, end]
 
     def _too_long(self, group: Any) -> Failure | None:
-        needed = len(group.prefix) + max(map(len, group.continuations), default=0)
+        needed = _needed(group)
         if self.context is not None and needed > self.context:
             return Failure(f"needs {needed} tokens, and the model's context has {self.context}")
         return None
@@ -257,11 +264,17 @@ class LocalClassifier(_Loaded):
     def context(self) -> int | None:
         """How many tokens fit."""
         found = getattr(self._config.get_text_config(), "max_position_embeddings", None)
+        if found and not self._shares_prefixes:  # some encoders begin to count their places at two
+            found = min(found, self.chat.tokenizer.model_max_length)
         return int(found) if found else None
 
     @cached_property
     def _model(self) -> Any:
-        return self._load("AutoModelForSequenceClassification")
+        model = self._load("AutoModelForSequenceClassification")
+        head = getattr(model, "classifier", None)
+        if head is not None and self._dtype != "float32":
+            head.float().register_forward_pre_hook(lambda _, given: tuple(part.float() for part in given))
+        return model
 
     @cached_property
     def _shares_prefixes(self) -> bool:
@@ -274,9 +287,9 @@ class LocalClassifier(_Loaded):
 
         return Scorer(self._model)
 
-    def count_tokens(self, turns: Conversation, answer: str) -> int:
-        """The length of an answered conversation as the model sees it."""
-        return len(self._encoded(turns, answer))
+    def count_tokens(self, request: LikelihoodRequest) -> int:
+        """The length of the longest of the answered conversations as the model sees it."""
+        return _needed(self._group(request))
 
     def score(self, requests: Sequence[LikelihoodRequest]) -> list[list[float] | Failure]:
         """One number for each continuation of each request."""
@@ -284,7 +297,7 @@ class LocalClassifier(_Loaded):
         groups, kept = [], []
         for index, request in enumerate(requests):
             group = self._group(request)
-            needed = len(group.prefix) + max(map(len, group.continuations))
+            needed = _needed(group)
             if self.context is not None and needed > self.context:
                 answers[index] = Failure(f"needs {needed} tokens, and the model's context has {self.context}")
                 continue
@@ -303,7 +316,7 @@ class LocalClassifier(_Loaded):
         return read_both_ways(self._model, groups, self._label, self.chat.tokenizer.pad_token_id or 0)
 
     def _group(self, request: LikelihoodRequest) -> Any:
-        from palate.engine._scorer import Group
+        from palate.engine._packing import Group
 
         if self._shares_prefixes:
             return self.chat.group([self.chat.answered(request.turns, text) for text in request.continuations])
@@ -311,11 +324,15 @@ class LocalClassifier(_Loaded):
 
     def _encoded(self, turns: Conversation, answer: str) -> list[int]:
         """Encoders without a chat template take the conversation and the answer as a pair of texts."""
-        if self._shares_prefixes or getattr(self.chat.tokenizer, "chat_template", None):
+        if self._shares_prefixes or self.chat.templated:
             return self.chat.ids(self.chat.answered(turns, answer))
         context = "\n\n".join(turn.content for turn in turns)
-        found: list[int] = self.chat.tokenizer(context, answer, verbose=False)["input_ids"]
-        return found
+        return self.chat.pair_ids(context, answer)
+
+
+def _needed(group: Any) -> int:
+    """How many tokens the longest of a group's sequences has."""
+    return len(group.prefix) + max(map(len, group.continuations), default=0)
 
 
 def _brief(error: Exception) -> str:

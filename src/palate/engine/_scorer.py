@@ -5,71 +5,39 @@ side into one sequence of fixed length; a block mask lets a continuation see its
 positions restart after the prefix, so the model computes exactly what it would for each candidate alone.
 On a CPU the prefix is read first and its keys and values serve all continuations. Encoders that look both
 ways cannot share a prefix; their sequences are batched by like length.
-
-This file needs torch, numpy and transformers only, so that it can be measured on a bare machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
-BLOCK = 128
-"""Flex attention skips whole blocks of this many tokens."""
+from palate.engine._packing import Group, Positions, block_masks, can_pack, layout, row_length, use_packed_attention
+
 LOGITS_AT_ONCE = 2**27
 """How many logits are held at a time: half a gigabyte in float32."""
 
-
-@dataclass(frozen=True)
-class Group:
-    """Token ids of a prefix and of what may follow it."""
-
-    prefix: Sequence[int]
-    continuations: Sequence[Sequence[int]]
-
-    @property
-    def size(self) -> int:
-        """How many distinct tokens there are to read."""
-        return len(self.prefix) + sum(map(len, self.continuations))
-
-
-Finish = Callable[[Tensor, "Positions"], Tensor]
+Finish = Callable[[Tensor, Positions], Tensor]
 """From the hidden states of a pass (tokens, width) to one number for each continuation in it."""
-
-
-@dataclass(frozen=True)
-class Positions:
-    """Where, in the hidden states of one pass, each continuation was read."""
-
-    before: Tensor
-    """Index of the state that predicts each continuation token, all continuations one after another."""
-    tokens: Tensor
-    """The continuation tokens themselves."""
-    owner: Tensor
-    """Which continuation each of them belongs to."""
-    last: Tensor
-    """Index of the last state of each continuation (of its prefix, if it is empty)."""
-    count: int
-    """How many continuations there are."""
 
 
 class Scorer:
     """Runs a decoder over groups and finishes each pass with a function of its hidden states."""
 
-    def __init__(self, model: Any, *, budget: int | None = None) -> None:
+    def __init__(self, model: Any, *, budget: int | None = None, packs: bool | None = None) -> None:
         self.model = model.eval()
         self.device: torch.device = next(model.parameters()).device
-        self.packs = self.device.type == "cuda" and _can_pack(model)
+        self.packs = (self.device.type == "cuda") if packs is None else packs
+        """Whether groups are packed; by default on a GPU, where the model's attention allows it."""
+        self.packs = self.packs and can_pack(model)
         self.budget = budget or (32_768 if self.device.type == "cuda" else 4_096)
         """Tokens in one pass; halved when memory runs out, and remembered."""
         if self.packs:
-            _use_packed_attention(model)
+            use_packed_attention(model)
 
     def run(self, groups: Sequence[Group], finish: Finish) -> list[list[float]]:
         """For each group one number for each continuation."""
@@ -110,16 +78,16 @@ class Scorer:
     def _packed(self, groups: Sequence[Group], batch: Sequence[int], finish: Finish) -> list[Tensor]:
         """All groups of the batch in one sequence."""
         some = [groups[index] for index in batch]
-        layout = _layout(some, self.budget)
-        moved = {name: torch.from_numpy(array).to(self.device, non_blocking=True) for name, array in layout.items()}
-        masks = _block_masks(self.model, moved["document"], moved["segment"], moved["position"])
+        where = layout(some, row_length(sum(group.size for group in some), self.budget))
+        moved = {name: torch.from_numpy(array).to(self.device) for name, array in where.items()}
+        masks = block_masks(self.model, where, moved["document"], moved["segment"], moved["position"])
         hidden = _decoder(self.model)(
             input_ids=moved["ids"][None],
             position_ids=moved["position"][None],
             attention_mask=masks,
             use_cache=False,
         ).last_hidden_state[0]
-        positions = Positions(moved["before"], moved["tokens"], moved["owner"], moved["last"], len(layout["last"]))
+        positions = Positions(moved["before"], moved["tokens"], moved["owner"], moved["last"], len(where["last"]))
         return list(torch.split(finish(hidden, positions), [len(group.continuations) for group in some]))
 
     def _cached(self, groups: Sequence[Group], batch: Sequence[int], finish: Finish) -> list[Tensor]:
@@ -222,101 +190,6 @@ def _new_cache() -> Any:
     from transformers import DynamicCache
 
     return DynamicCache()
-
-
-def _layout(groups: Sequence[Group], budget: int) -> dict[str, np.ndarray]:
-    """One row of tokens for several groups, and where everything stands in it."""
-    used = sum(group.size for group in groups)
-    length = max(budget, -(-used // BLOCK) * BLOCK)
-    ids, position = np.zeros(length, np.int64), np.zeros(length, np.int64)
-    document, segment = np.full(length, -1, np.int32), np.zeros(length, np.int32)
-    before, tokens, owner, last = [], [], [], []
-    at, continuation, number = 0, 0, 1
-    for which, group in enumerate(groups):
-        start, size = at, len(group.prefix)
-        ids[at : at + size] = group.prefix
-        position[at : at + size] = np.arange(size)
-        document[at : at + group.size] = which
-        at += size
-        for following in group.continuations:
-            end = at + len(following)
-            ids[at:end] = following
-            position[at:end] = np.arange(size, size + len(following))
-            segment[at:end] = number
-            if len(following):
-                before.append(np.concatenate([[start + size - 1], np.arange(at, end - 1)]))
-                tokens.append(np.asarray(following, np.int64))
-                owner.append(np.full(len(following), continuation))
-            last.append(end - 1 if len(following) else start + size - 1)
-            at, continuation, number = end, continuation + 1, number + 1
-    empty = np.zeros(0, np.int64)
-    return {
-        "ids": ids,
-        "position": position,
-        "document": document,
-        "segment": segment,
-        "before": np.concatenate([empty, *before]).astype(np.int64),
-        "tokens": np.concatenate([empty, *tokens]).astype(np.int64),
-        "owner": np.concatenate([empty, *owner]).astype(np.int64),
-        "last": np.asarray(last, np.int64),
-    }
-
-
-_create_block_mask = torch.compile(create_block_mask) if torch.cuda.is_available() else create_block_mask
-
-
-def _block_masks(model: Any, document: Tensor, segment: Tensor, position: Tensor) -> BlockMask | dict[str, BlockMask]:
-    """Who sees whom: one mask, or one for each kind of layer where some layers see a window only."""
-
-    def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        same = (document[query] == document[key]) & (query >= key)
-        return same & ((segment[key] == 0) | (segment[key] == segment[query]))
-
-    def nearby(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return visible(batch, head, query, key) & (position[query] - position[key] < window)
-
-    length = len(document)
-    kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
-    window = getattr(model.config, "sliding_window", None) or length
-    full = _create_block_mask(visible, None, None, length, length, device=document.device)
-    if kinds == {"full_attention"}:
-        return full
-    sliding = _create_block_mask(nearby, None, None, length, length, device=document.device)
-    return {"full_attention": full, "sliding_attention": sliding}
-
-
-_compiled_flex: Any = None
-
-
-def _packed_attention(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, scaling: float, **_: Any
-) -> tuple[Tensor, None]:
-    global _compiled_flex
-    if _compiled_flex is None:
-        from torch.nn.attention.flex_attention import flex_attention
-
-        _compiled_flex = torch.compile(flex_attention, dynamic=False)
-    out = _compiled_flex(query, key, value, block_mask=attention_mask, scale=scaling, enable_gqa=True)
-    return out.transpose(1, 2).contiguous(), None
-
-
-def _use_packed_attention(model: Any) -> None:
-    from transformers import AttentionInterface
-    from transformers.masking_utils import AttentionMaskInterface, flex_attention_mask
-
-    AttentionInterface.register("palate_packed", _packed_attention)
-    AttentionMaskInterface.register("palate_packed", flex_attention_mask)
-    model.set_attn_implementation("palate_packed")
-
-
-def _can_pack(model: Any) -> bool:
-    """Whether every layer is plain softmax attention, so that a mask says all there is to say."""
-    if not getattr(model, "_supports_flex_attn", False) or getattr(model.config, "attn_logit_softcapping", None):
-        return False
-    kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
-    if getattr(model.config, "sliding_window", None) and not getattr(model.config, "layer_types", None):
-        return False  # a window in every layer, announced in the older way
-    return kinds <= {"full_attention", "sliding_attention"}
 
 
 def _decoder(model: Any) -> Any:

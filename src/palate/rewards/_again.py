@@ -18,7 +18,7 @@ def read_again(rating: Rating) -> Rating:
     except msgspec.DecodeError:
         return rating
     if isinstance(raw, dict) and "judge" in raw:
-        return read_judge_again(raw)
+        return read_judge_again(raw, rating)
     if isinstance(raw, dict) and "grader" in raw:
-        return read_grader_again(raw)
+        return read_grader_again(raw, rating)
     return rating

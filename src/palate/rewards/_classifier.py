@@ -52,15 +52,14 @@ class ClassifierReward:
 
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """The logit of each response."""
-        fitted = [fit_view(ask, self._longest, self._model.context) for ask in asks]
-        requests = [
-            LikelihoodRequest(turns=conversation(ask, self._place), continuations=ask.responses) for ask, _ in fitted
+        fitted = [
+            fit_view(ask, lambda one: self._model.count_tokens(self._request(one)), self._model.context) for ask in asks
         ]
+        requests = [self._request(ask) for ask, _ in fitted]
         return [
             Rating(unscored=found.reason) if isinstance(found, Failure) else Rating(found, note=note)
             for found, (_, note) in zip(self._model.score(requests), fitted, strict=True)
         ]
 
-    def _longest(self, ask: Ask) -> int:
-        turns = conversation(ask, self._place)
-        return max(self._model.count_tokens(turns, response) for response in ask.responses)
+    def _request(self, ask: Ask) -> LikelihoodRequest:
+        return LikelihoodRequest(turns=conversation(ask, self._place), continuations=ask.responses)

@@ -18,7 +18,7 @@ from palate.engine import (
 )
 from palate.records import Ask, PalateError, Rating
 from palate.rewards._grade import read_grade
-from palate.rewards._prompts import fit_view, grader_conversation
+from palate.rewards._prompts import ANSWER, fit_view, grader_conversation
 
 TOP = 9
 DIGITS = tuple(str(digit) for digit in range(1, TOP + 1))
@@ -49,15 +49,21 @@ class GraderReward:
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """One grade for each response."""
         fitted = [fit_view(ask, self._tokens, self._room()) for ask in asks]
-        turns = [grader_conversation(ask, index) for ask, _ in fitted for index in range(len(ask.responses))]
-        grades = iter(self._grades(turns))
+        asked = [(place, index) for place, (ask, _) in enumerate(fitted) for index in range(len(ask.responses))]
+        turns = [grader_conversation(fitted[place][0], index) for place, index in asked]
+        found: list[float | str | Failure]
+        found = self._texts(turns) if self._grade == "text" else [*expected_grades(self._model, turns)]
+        if self._grade == "auto":
+            lost = {place for (place, _), grade in zip(asked, found, strict=True) if isinstance(grade, Failure)}
+            again = [at for at, (place, _) in enumerate(asked) if place in lost]
+            for at, text in zip(again, self._texts([turns[at] for at in again]), strict=True):
+                found[at] = text
+        grades = iter(found)
         return [_rating([next(grades) for _ in ask.responses], note) for ask, note in fitted]
 
-    def _grades(self, conversations: Sequence[Conversation]) -> list[float | str | Failure]:
-        if self._grade != "text":
-            found = expected_grades(self._model, conversations)
-            if self._grade == "probabilities" or not all(isinstance(grade, Failure) for grade in found):
-                return list(found)
+    def _texts(self, conversations: Sequence[Conversation]) -> list[float | str | Failure]:
+        if not conversations:
+            return []
         requests = [WriteRequest(turns=turns, sampling=self._sampling) for turns in conversations]
         return [answer if isinstance(answer, Failure) else answer[0].text for answer in self._model.write(requests)]
 
@@ -66,7 +72,8 @@ class GraderReward:
         return max(counts, default=0)
 
     def _room(self) -> int | None:
-        return None if self._model.context is None else self._model.context - self._sampling.most_tokens
+        answer = self._sampling.most_tokens if self._grade == "text" else ANSWER
+        return None if self._model.context is None else self._model.context - answer
 
 
 def expected_grades(model: LanguageModel, conversations: Sequence[Conversation]) -> list[float | Failure]:
@@ -82,8 +89,9 @@ def _expected(answer: Chosen | Failure) -> float | Failure:
 
 
 def _rating(grades: Sequence[float | str | Failure], note: str | None) -> Rating:
-    texts = [grade for grade in grades if isinstance(grade, str)]
-    raw = msgspec.json.encode({"grader": texts, "top": TOP}).decode() if texts else None
+    texts = [grade if isinstance(grade, str) else None for grade in grades]
+    written = any(text is not None for text in texts)
+    raw = msgspec.json.encode({"grader": texts, "top": TOP}).decode() if written else None
     scores = []
     for grade in grades:
         number = read_grade(grade, TOP) if isinstance(grade, str) else grade
@@ -95,11 +103,13 @@ def _rating(grades: Sequence[float | str | Failure], note: str | None) -> Rating
     return Rating(scores, raw=raw, note=note)
 
 
-def read_grader_again(raw: dict[str, object]) -> Rating:
-    """The rating that today's reader gives to the texts of an earlier day."""
+def read_grader_again(raw: dict[str, object], kept: Rating) -> Rating:
+    """The rating that today's reader gives to the texts of an earlier day; as it was, where one is missing."""
     texts = raw["grader"]
     assert isinstance(texts, list)
-    return _rating([str(text) for text in texts], None)
+    if None in texts or (kept.scores is not None and len(texts) != len(kept.scores)):
+        return kept
+    return _rating([str(text) for text in texts], kept.note)
 
 
 class AspectsReward:
@@ -122,7 +132,8 @@ class AspectsReward:
 
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """One expected grade for each response and aspect."""
-        fitted = [fit_view(ask, self._tokens, self._model.context) for ask in asks]
+        room = None if self._model.context is None else self._model.context - ANSWER
+        fitted = [fit_view(ask, self._tokens, room) for ask in asks]
         aspects = [_aspects(ask) for ask, _ in fitted]
         turns = [
             grader_conversation(ask, index, aspect)
@@ -135,7 +146,8 @@ class AspectsReward:
         for (ask, note), own in zip(fitted, aspects, strict=True):
             given = [[next(grades) for _ in own] for _ in ask.responses]
             if own == [None] and ask.view.parts:
-                note = "graded on the whole: the view shows no aspects"
+                whole = "graded on the whole: the view shows no aspects"
+                note = f"{whole}; {note}" if note else whole
             ratings.append(_mean_rating(given, note))
         return ratings
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from palate.engine import Failure, LanguageModel, Likelihood, LikelihoodRequest, open_language_model
+from palate.engine import Failure, LanguageModel, Likelihood, LikelihoodRequest, Turn, open_language_model
 from palate.records import Ask, PalateError, Rating, View
-from palate.rewards._prompts import conversation, fit_view
+from palate.rewards._prompts import conversation, fit_view, left_out
 
 Likelihoods = list[Likelihood] | Failure
 
@@ -25,7 +25,7 @@ class LikelihoodReward:
     def __init__(self, model: str, kind: str = "likelihood", **options: str) -> None:
         self.name = f"{kind}:{model}"
         self._pmi = kind == "pmi"
-        self._model = open_language_model(model, **options)
+        self._model = _open_local(model, **options)
 
     @property
     def fingerprint(self) -> str:
@@ -34,7 +34,7 @@ class LikelihoodReward:
 
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """Per token, so that short answers are not favoured."""
-        fitted = [fitting(self._model, ask) for ask in asks]
+        fitted = [fitting(ask, self._model) for ask in asks]
         seen = likelihoods(self._model, [ask for ask, _ in fitted])
         if not self._pmi:
             return [_rating(found, note=note) for found, (_, note) in zip(seen, fitted, strict=True)]
@@ -56,8 +56,8 @@ class DpoReward:
             self._beta = float(beta)
         except ValueError:
             raise PalateError(f"option beta={beta}: expected a number") from None
-        self._model = open_language_model(model, **options)
-        self._reference = open_language_model(reference, **options)
+        self._model = _open_local(model, **options)
+        self._reference = _open_local(reference, **options)
 
     @property
     def fingerprint(self) -> str:
@@ -66,7 +66,7 @@ class DpoReward:
 
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """Summed over the whole response, as the derivation has it."""
-        fitted = [fitting(self._model, ask) for ask in asks]
+        fitted = [fitting(ask, self._model, self._reference) for ask in asks]
         tuned = likelihoods(self._model, [ask for ask, _ in fitted])
         before = likelihoods(self._reference, [ask for ask, _ in fitted])
         return [
@@ -75,14 +75,27 @@ class DpoReward:
         ]
 
 
-def fitting(model: LanguageModel, ask: Ask) -> tuple[Ask, str | None]:
-    """As much of the view as leaves room for the longest response."""
-    longest = max(ask.responses, key=len)
+def _open_local(model: str, **options: str) -> LanguageModel:
+    if "url" in options:
+        raise PalateError("a chat server does not tell how likely a given text is; run the model here, without url=")
+    return open_language_model(model, **options)
 
-    def tokens(one: Ask) -> int | None:
-        return model.count_tokens((*conversation(one), *conversation(Ask(id="", prompt=longest, responses=()))))
 
-    return fit_view(ask, tokens, model.context)
+def fitting(ask: Ask, *models: LanguageModel) -> tuple[Ask, str | None]:
+    """As much of the view as leaves room for the longest response in every model's context.
+
+    A response is counted as a turn of its own, a few tokens more than it takes as an answer.
+    """
+    fitted = ask
+    for model in models:
+        longest = max((model.count_tokens((Turn("user", text),)) or 0 for text in ask.responses), default=0)
+
+        def tokens(one: Ask, model: LanguageModel = model, longest: int = longest) -> int | None:
+            counted = model.count_tokens(conversation(one))
+            return None if counted is None else counted + longest
+
+        fitted, _ = fit_view(fitted, tokens, model.context)
+    return fitted, left_out(ask, fitted)
 
 
 def likelihoods(model: LanguageModel, asks: Sequence[Ask]) -> list[Likelihoods]:

@@ -10,6 +10,8 @@ from palate.engine import Conversation, Turn
 from palate.records import Ask, View
 
 KNOWN = "What is known about the user:"
+ANSWER = 8
+"""Room for the few tokens of a verdict or a grade, when its probability is asked for and no text is written."""
 
 
 def conversation(ask: Ask, place: str = "system") -> Conversation:
@@ -59,10 +61,13 @@ def fit_view(ask: Ask, tokens: Callable[[Ask], int | None], most: int | None) ->
     while needed is not None and needed > most and fitted.view.parts:
         fitted = msgspec.structs.replace(fitted, view=_shorter(fitted.view))
         needed = tokens(fitted)
-    left_out = len(ask.view.parts) - len(fitted.view.parts)
-    if not left_out:
-        return ask, None
-    return fitted, f"{left_out} of {len(ask.view.parts)} parts of the view did not fit the model's context"
+    return fitted, left_out(ask, fitted)
+
+
+def left_out(ask: Ask, fitted: Ask) -> str | None:
+    """What a reader of the score should know about a view that gave way."""
+    missing = len(ask.view.parts) - len(fitted.view.parts)
+    return f"{missing} of {len(ask.view.parts)} parts of the view did not fit the model's context" if missing else None
 
 
 def _shorter(view: View) -> View:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 
 from palate.engine import Failure, LanguageModel, Sampling, Turn, WriteRequest
-from palate.records import Part
+from palate.records import PalateError, Part
 
 PERSONA = (
     "Here is what one person wrote and chose before.\n\n{history}\n\n"
@@ -21,10 +22,14 @@ PLAN = (
 SHOWN = 6_000
 """At most so many characters of history are put before the writer, the most relevant first."""
 ASPECTS = 5
+MOST_TOKENS = 160
 
 
 class Writer:
-    """Writes personas and plans. The same history and prompt always give the same text."""
+    """Writes personas and plans. The same history and prompt always give the same text.
+
+    Where the history is more than the model's context holds, the least relevant parts are left out.
+    """
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
@@ -36,7 +41,8 @@ class Writer:
 
     def personas(self, histories: Sequence[Sequence[Part]]) -> list[list[Part]]:
         """One part for each person; none where there is no history or the model had nothing to say."""
-        texts = self._write([PERSONA.format(history=_shown(history)) if history else None for history in histories])
+        asked = [self._fitted(PERSONA, history) for history in histories]
+        texts = self._write(asked)
         return [
             [Part(kind="persona", text=f"Who this user is: {text}", content=text)] if text else [] for text in texts
         ]
@@ -44,7 +50,7 @@ class Writer:
     def plans(self, histories: Sequence[Sequence[Part]], prompts: Sequence[str]) -> list[list[Part]]:
         """A few parts for each ask, one for each aspect that the model guessed."""
         asked = [
-            PLAN.format(history=_shown(history), prompt=prompt) if history else None
+            self._fitted(PLAN, history, prompt=prompt)
             for history, prompt in zip(histories, prompts, strict=True)
         ]
         return [
@@ -52,13 +58,41 @@ class Writer:
             for text in self._write(asked)
         ]
 
+    def _fitted(self, question: str, history: Sequence[Part], **words: str) -> str | None:
+        """What is put to the model; None where there is no history or no part of it fits the context."""
+
+        def ask(parts: Sequence[Part]) -> str:
+            return question.format(history=_shown(parts), **words)
+
+        def fits(parts: Sequence[Part]) -> bool:
+            context = self._model.context
+            needed = None if context is None else self._model.count_tokens(_turns(ask(parts)))
+            return context is None or needed is None or needed + MOST_TOKENS <= context
+
+        parts = list(history)
+        if not fits(parts):
+            parts = [part for part in parts if fits([part])]
+        while parts and not fits(parts):
+            parts.pop()
+        return ask(parts) if parts else None
+
     def _write(self, asked: Sequence[str | None]) -> list[str]:
         requests = [
-            WriteRequest(turns=(Turn("user", text),), sampling=Sampling(most_tokens=160)) for text in asked if text
+            WriteRequest(turns=_turns(text), sampling=Sampling(most_tokens=MOST_TOKENS)) for text in asked if text
         ]
-        answers = iter(self._model.write(requests))
+        written = self._model.write(requests) if requests else []
+        failed = [one.reason for one in written if isinstance(one, Failure)]
+        if failed and len(failed) == len(written):
+            raise PalateError(f"the writer {self._model.name} could not write: {failed[0]}")
+        if failed:
+            warnings.warn(f"{len(failed)} of {len(written)} views could not be written: {failed[0]}", stacklevel=2)
+        answers = iter(written)
         found = [next(answers) if text else None for text in asked]
         return ["" if one is None or isinstance(one, Failure) else one[0].text.strip() for one in found]
+
+
+def _turns(text: str) -> tuple[Turn, ...]:
+    return (Turn("user", text),)
 
 
 def _shown(history: Sequence[Part]) -> str:
