@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tiny_models import TinyModels
 
-from palate.engine import Encoder, load_encoder
+from palate.engine import Encoder, load_encoder, weights_folder
 from palate.records import PalateError
+from tiny_models import TinyModels
 
 
 @pytest.fixture
@@ -71,3 +71,12 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of answers that nobody else has written to."""
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """The folder of the built-in language model, real weights and all."""
+    try:
+        return weights_folder("smollm2")
+    except PalateError as error:
+        pytest.skip(f"the built-in language model cannot be had here: {error}")

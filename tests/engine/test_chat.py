@@ -4,12 +4,12 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from tiny_models import TEMPLATES, tokenizer  # noqa: E402
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from palate.engine import Turn  # noqa: E402
-from palate.engine._chat import Chat  # noqa: E402
+from palate.engine import Turn
+from palate.engine._chat import Chat
+from tiny_models import TEMPLATES, tokenizer
 
 HELLO = (Turn("user", "Hello?"),)
 BRIEFED = (Turn("system", "Be brief."), *HELLO)

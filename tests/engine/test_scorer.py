@@ -1,10 +1,10 @@
 """Reading a prefix once gives, for every candidate, what the whole sequence alone gives."""
 
+import copy
 import random
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -12,23 +12,13 @@ pytest.importorskip("transformers")
 
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
-from tiny_models import CAUSAL, CLASSIFIERS, build  # noqa: E402
 
 from palate.engine import _scorer  # noqa: E402
-from palate.engine._scorer import (  # noqa: E402
-    Group,
-    Positions,
-    Scorer,
-    _block_masks,
-    _can_pack,
-    _layout,
-    classifier_finish,
-    likelihood_finish,
-    read_both_ways,
-)
+from palate.engine._packing import Group, can_pack  # noqa: E402
+from palate.engine._scorer import Scorer, classifier_finish, likelihood_finish, read_both_ways  # noqa: E402
+from tiny_models import CAUSAL, CLASSIFIERS, build  # noqa: E402
 
 VOCABULARY = 330
-PACKED = [family for family in CAUSAL if family not in ("gemma2", "mistral", "gpt2")]
 DECODERS = [family for family in CLASSIFIERS if family != "bert"]
 CLOSE = {"rel": 1e-4, "abs": 1e-4}
 
@@ -44,6 +34,11 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def models() -> dict[str, Any]:
     return {family: build(family) for family in CAUSAL}
+
+
+@pytest.fixture(scope="module")
+def packed_llama() -> Any:
+    return build("llama")
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +156,7 @@ def test_classifiers_are_read_at_the_last_token(classifiers: dict[str, Any], fam
 
 def test_encoders_are_read_as_if_alone(classifiers: dict[str, Any]) -> None:
     model = classifiers["bert"]
-    groups = draw(6) + [Group([], [[5, 6, 7], [8]])]
+    groups = [*draw(6), Group([], [[5, 6, 7], [8]])]
     expected = flat([plain_logit(model, group, 1) for group in groups])
     for pad in (0, 330):
         assert flat(read_both_ways(model, groups, 1, pad)) == pytest.approx(expected, **CLOSE)
@@ -169,80 +164,40 @@ def test_encoders_are_read_as_if_alone(classifiers: dict[str, Any]) -> None:
     assert read_both_ways(model, [], 1, 0) == []
 
 
-# The packed layout, which only a GPU runs, with its mask written out in full.
+# Packed, as on a GPU: the same code, with plain attention in place of the compiled kernel.
 
 
-def packed(model: Any, groups: list[Group], finish: Any, budget: int) -> list[float]:
-    layout = {name: torch.from_numpy(array) for name, array in _layout(groups, budget).items()}
-    masks = _block_masks(model, layout["document"], layout["segment"], layout["position"])
-    assert isinstance(masks, dict) == ("sliding_attention" in (getattr(model.config, "layer_types", None) or ()))
-    place = torch.arange(len(layout["ids"]))
-
-    def dense(mask: Any) -> Any:
-        seen = mask.mask_mod(torch.tensor(0), torch.tensor(0), place[:, None], place[None, :])
-        return torch.zeros(seen.shape).masked_fill_(~seen, torch.finfo(torch.float32).min)[None, None]
-
-    with torch.inference_mode():
-        hidden = model.base_model(
-            input_ids=layout["ids"][None],
-            position_ids=layout["position"][None],
-            attention_mask={kind: dense(mask) for kind, mask in masks.items()}
-            if isinstance(masks, dict)
-            else dense(masks),
-            use_cache=False,
-        ).last_hidden_state[0]
-        at = Positions(layout["before"], layout["tokens"], layout["owner"], layout["last"], len(layout["last"]))
-        numbers: list[float] = finish(hidden, at).tolist()
-    return numbers
+@pytest.mark.parametrize("budget", [64, 1024])
+@pytest.mark.parametrize("family", CAUSAL)
+def test_packed_groups_give_the_same_numbers(models: dict[str, Any], family: str, budget: int) -> None:
+    """Where a model cannot be packed, asking for it changes nothing."""
+    model, groups = copy.deepcopy(models[family]), draw(7)
+    expected = flat([plain(models[family], group) for group in groups])
+    finish = likelihood_finish(model)
+    scorer = Scorer(model, budget=budget, packs=True)
+    assert flat(scorer.run(groups, finish)) == pytest.approx(expected, **CLOSE)
+    assert flat(scorer.run(groups[::-1], finish)[::-1]) == pytest.approx(expected, **CLOSE)
 
 
-@pytest.mark.parametrize("budget", [128, 1024])
-@pytest.mark.parametrize("family", PACKED)
-def test_the_packed_layout_and_mask_give_the_same_numbers(models: dict[str, Any], family: str, budget: int) -> None:
-    model = models[family]
-    assert _can_pack(model)
-    groups = draw(7)
-    expected = flat([plain(model, group) for group in groups])
-    assert packed(model, groups, likelihood_finish(model), budget) == pytest.approx(expected, **CLOSE)
-
-
-@pytest.mark.parametrize("family", ["llama", "qwen2"])
+@pytest.mark.parametrize("family", DECODERS)
 def test_packed_classifiers_give_the_same_numbers(classifiers: dict[str, Any], family: str) -> None:
-    model, groups = classifiers[family], draw(8)
-    expected = flat([plain_logit(model, group, 1) for group in groups])
-    assert packed(model, groups, classifier_finish(model.score, 1), 256) == pytest.approx(expected, **CLOSE)
+    model, groups = copy.deepcopy(classifiers[family]), draw(8)
+    expected = flat([plain_logit(classifiers[family], group, 1) for group in groups])
+    found = Scorer(model, budget=256, packs=True).run(groups, classifier_finish(model.score, 1))
+    assert flat(found) == pytest.approx(expected, **CLOSE)
 
 
-def test_what_a_mask_alone_cannot_say_is_not_packed(models: dict[str, Any]) -> None:
-    assert not _can_pack(models["gemma2"])  # its attention has a soft cap
-    assert not _can_pack(models["mistral"])  # a window in every layer
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), budget=st.sampled_from([16, 128, 4096]))
+def test_any_groups_packed(packed_llama: Any, models: dict[str, Any], seed: int, budget: int) -> None:
+    groups = draw(seed, groups=4, prefix=24, longest=20)
+    scorer = Scorer(packed_llama, budget=budget, packs=True)
+    assert scorer.packs
+    found = scorer.run(groups, likelihood_finish(packed_llama))
+    assert flat(found) == pytest.approx(flat([plain(models["llama"], group) for group in groups]), **CLOSE)
 
 
-@given(seed=st.integers(0, 10**6), budget=st.sampled_from([128, 256, 4096]))
-@settings(max_examples=50, deadline=None)
-def test_the_layout_holds_every_token_once(seed: int, budget: int) -> None:
-    groups = draw(seed)
-    layout = _layout(groups, budget)
-    used = sum(group.size for group in groups)
-    assert len(layout["ids"]) % 128 == 0
-    assert len(layout["ids"]) >= max(budget, used)
-    assert (layout["document"] >= 0).sum() == used
-    rows = [tokens for group in groups for tokens in group.continuations]
-    assert layout["tokens"].tolist() == [token for tokens in rows for token in tokens]
-    assert layout["owner"].tolist() == [owner for owner, tokens in enumerate(rows) for _ in tokens]
-    assert (layout["position"][layout["before"]] == _positions(groups) - 1).all()
-    whole = [[*group.prefix, *tokens] for group in groups for tokens in group.continuations]
-    assert layout["ids"][layout["last"]].tolist() == [tokens[-1] for tokens in whole]
-    assert layout["position"][layout["last"]].tolist() == [len(tokens) - 1 for tokens in whole]
-
-
-def _positions(groups: list[Group]) -> np.ndarray:
-    return np.array(
-        [
-            len(group.prefix) + place
-            for group in groups
-            for tokens in group.continuations
-            for place in range(len(tokens))
-        ],
-        dtype=int,
-    )
+def test_what_cannot_be_packed_is_not(models: dict[str, Any]) -> None:
+    assert not can_pack(models["gemma2"])  # its attention has a soft cap
+    assert can_pack(models["llama"])
+    assert can_pack(models["qwen3"])

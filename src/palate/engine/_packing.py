@@ -1,18 +1,23 @@
-"""Several groups of texts side by side in one sequence, and who may see whom in it."""
+"""Several groups of texts side by side in one sequence, without padding, and who may see whom in it.
+
+All prefixes stand first, then all continuations, group by group. A prefix token sees its own prefix up to
+itself. A continuation token sees its whole prefix and its own continuation up to itself; these two are
+computed apart by flash attention over ragged sequences and joined exactly by their log-sum-exps. The
+prefix's keys and values are so read once for all continuations, and no pair of tokens is computed that
+is not needed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, flex_attention
-
-BLOCK = 128
-"""Flex attention skips whole blocks of this many tokens."""
 
 
 @dataclass(frozen=True)
@@ -44,147 +49,151 @@ class Positions:
     """How many continuations there are."""
 
 
-def row_length(used: int, budget: int) -> int:
-    """The length of a row that holds so many tokens.
+@dataclass(frozen=True)
+class Ragged:
+    """Sequences of unequal length laid end to end: where each begins, and the longest of them."""
 
-    Every new length compiles the attention kernel anew, so lengths come from a short list: the budget and
-    what halving and three quarters of it give. A fuller list would waste less padding and more time.
-    """
-    length = budget
-    while True:
-        for part in (length // 2, 3 * length // 4):
-            part = -(-part // BLOCK) * BLOCK
-            if part >= used and part < length:
-                length = part
-                break
-        else:
-            return max(length, -(-used // BLOCK) * BLOCK)
+    starts: Tensor
+    longest: int
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], device: torch.device) -> Ragged:
+        """From the lengths alone."""
+        starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int32)
+        return cls(torch.from_numpy(starts).to(device), max(lengths, default=0))
 
 
-def layout(groups: Sequence[Group], length: int) -> dict[str, np.ndarray]:
+@dataclass(frozen=True)
+class Pack:
     """One row of tokens for several groups, and where everything stands in it."""
-    ids, position = np.zeros(length, np.int64), np.zeros(length, np.int64)
-    document, segment = np.full(length, -1, np.int32), np.zeros(length, np.int32)
-    before, tokens, owner, last = [], [], [], []
-    at, continuation, number = 0, 0, 1
-    for which, group in enumerate(groups):
-        start, size = at, len(group.prefix)
-        ids[at : at + size] = group.prefix
-        position[at : at + size] = np.arange(size)
-        document[at : at + group.size] = which
-        at += size
-        for following in group.continuations:
-            end = at + len(following)
-            ids[at:end] = following
-            position[at:end] = np.arange(size, size + len(following))
-            segment[at:end] = number
-            if len(following):
-                before.append(np.concatenate([[start + size - 1], np.arange(at, end - 1)]))
-                tokens.append(np.asarray(following, np.int64))
-                owner.append(np.full(len(following), continuation))
-            last.append(end - 1 if len(following) else start + size - 1)
-            at, continuation, number = end, continuation + 1, number + 1
-    empty = np.zeros(0, np.int64)
-    return {
-        "ids": ids,
-        "position": position,
-        "document": document,
-        "segment": segment,
-        "before": np.concatenate([empty, *before]).astype(np.int64),
-        "tokens": np.concatenate([empty, *tokens]).astype(np.int64),
-        "owner": np.concatenate([empty, *owner]).astype(np.int64),
-        "last": np.asarray(last, np.int64),
-    }
+
+    ids: Tensor
+    position: Tensor
+    prefix_tokens: int
+    prefixes: Ragged
+    groups: Ragged
+    """All continuations of one group together."""
+    continuations: Ragged
+    positions: Positions
 
 
-def block_masks(
-    model: Any, where: dict[str, np.ndarray], document: Tensor, segment: Tensor, position: Tensor
-) -> BlockMask | dict[str, BlockMask]:
-    """Who sees whom: one mask, or one for each kind of layer where some layers see a window only.
-
-    A token sees the tokens before it of its own prefix and of its own continuation. Which blocks hold any
-    such pair is worked out here from their contents, since asking about every pair of tokens would take
-    longer than the attention itself.
-    """
-
-    def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        same = (document[query] == document[key]) & (query >= key) & (document[query] >= 0)
-        return (same & ((segment[key] == 0) | (segment[key] == segment[query]))) | (query == key)
-
-    def nearby(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return visible(batch, head, query, key) & (position[query] - position[key] < window)
-
-    some, whole = _seen_blocks(where["document"], where["segment"])
-    kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
-    window = getattr(model.config, "sliding_window", None) or len(document)
-    full = _mask(some & ~whole, whole, visible, document.device)
-    if kinds == {"full_attention"}:
-        return full
-    return {"full_attention": full, "sliding_attention": _mask(some, None, nearby, document.device)}
-
-
-def _seen_blocks(document: np.ndarray, segment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each block of queries and of keys: may some pair be visible, and is every pair surely visible?"""
-    documents, segments = document.reshape(-1, BLOCK), segment.reshape(-1, BLOCK)
-    used, inside = documents >= 0, segments > 0
-    far = np.iinfo(np.int32).max
-    first = np.where(used, documents, far).min(1)
-    last = np.where(used, documents, -1).max(1)
-    first_segment = np.where(inside, segments, far).min(1)
-    last_segment = np.where(inside, segments, -1).max(1)
-    prefix = (used & ~inside).any(1)
-    only_prefix = (used & ~inside).all(1) & (first == last)
-    one_document = used.all(1) & (first == last)
-    index = np.arange(len(documents))
-    before = index[:, None] >= index[None, :]
-    same = (first[:, None] <= last[None, :]) & (last[:, None] >= first[None, :])
-    together = (first_segment[:, None] <= last_segment[None, :]) & (last_segment[:, None] >= first_segment[None, :])
-    some = before & same & (prefix[None, :] | together) | np.eye(len(documents), dtype=bool)
-    whole = (index[:, None] > index[None, :]) & one_document[:, None] & only_prefix[None, :]
-    whole &= first[:, None] == first[None, :]
-    return some, whole
-
-
-def _mask(some: np.ndarray, whole: np.ndarray | None, rule: Any, device: torch.device) -> BlockMask:
-    def listed(blocks: np.ndarray) -> tuple[Tensor, Tensor]:
-        order = np.argsort(~blocks, axis=1, kind="stable").astype(np.int32)
-        counts = blocks.sum(1).astype(np.int32)
-        return torch.from_numpy(counts).to(device)[None, None], torch.from_numpy(order).to(device)[None, None]
-
-    counts, indices = listed(some)
-    full_counts, full_indices = listed(np.zeros_like(some) if whole is None else whole)
-    return BlockMask.from_kv_blocks(
-        counts, indices, full_counts, full_indices, BLOCK_SIZE=BLOCK, mask_mod=rule, compute_q_blocks=False
+def pack(groups: Sequence[Group], device: torch.device) -> Pack:
+    """Lay groups out side by side."""
+    prefixes = [len(group.prefix) for group in groups]
+    follow = [[len(tokens) for tokens in group.continuations] for group in groups]
+    lengths = [length for own in follow for length in own]
+    total = sum(prefixes)
+    ids = [token for group in groups for token in group.prefix]
+    tokens = [token for group in groups for following in group.continuations for token in following]
+    ends = np.cumsum(prefixes)
+    position = [np.arange(length) for length in prefixes]
+    before, last, at = [], [], total
+    for end, start, own in zip(ends.tolist(), prefixes, follow, strict=True):
+        for length in own:
+            position.append(np.arange(start, start + length))
+            if length:
+                before.append(np.concatenate([[end - 1], np.arange(at, at + length - 1)]))
+            at += length
+            last.append(at - 1 if length else end - 1)
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    predicted = np.concatenate([*before, np.zeros(0)])
+    numbers = [
+        np.asarray(n, np.int64) for n in (ids + tokens, np.concatenate(position), predicted, tokens, owner, last)
+    ]
+    moved = torch.split(torch.from_numpy(np.concatenate(numbers)).to(device), [len(n) for n in numbers])  # one transfer
+    return Pack(
+        ids=moved[0],
+        position=moved[1],
+        prefix_tokens=total,
+        prefixes=Ragged.of(prefixes, device),
+        groups=Ragged.of([sum(own) for own in follow], device),
+        continuations=Ragged.of(lengths, device),
+        positions=Positions(moved[2], moved[3], moved[4], moved[5], len(lengths)),
     )
 
 
-_attention: Any = None
+_current: Pack | None = None
+
+
+@contextmanager
+def reading(row: Pack) -> Iterator[None]:
+    """Within this, the packed attention of every layer is that of this row."""
+    global _current
+    _current = row
+    try:
+        yield
+    finally:
+        _current = None
 
 
 def _packed_attention(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, scaling: float, **_: Any
 ) -> tuple[Tensor, None]:
-    global _attention
-    if _attention is None:
-        _attention = torch.compile(flex_attention, dynamic=False) if query.is_cuda else flex_attention
-    out = _attention(query, key, value, block_mask=attention_mask, scale=scaling, enable_gqa=True)
-    return out.transpose(1, 2).contiguous(), None
+    """The attention of one layer over the current row; shapes as transformers gives them."""
+    row = _current
+    assert row is not None, "packed attention is used outside of a packed row"
+    q, k, v = (states[0].transpose(0, 1) for states in (query, key, value))
+    n = row.prefix_tokens
+    out, _lse = _attend(q[:n], k[:n], v[:n], row.prefixes, row.prefixes, True, scaling)
+    if len(q) > n:
+        across, weight_across = _attend(q[n:], k[:n], v[:n], row.groups, row.prefixes, False, scaling)
+        own, weight_own = _attend(q[n:], k[n:], v[n:], row.continuations, row.continuations, True, scaling)
+        share = torch.sigmoid(weight_across - weight_own).transpose(0, 1)[..., None]
+        out = torch.cat([out, torch.lerp(own, across, share.to(own.dtype))])
+    return out[None], None
+
+
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, queries: Ragged, keys: Ragged, causal: bool, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Attention within each of many ragged sequences, and its log-sum-exp (heads, tokens)."""
+    if q.is_cuda:
+        # What torch's own varlen_attn calls; that one takes fewer key heads than query heads only lately.
+        found = torch.ops.aten._flash_attention_forward(
+            q, k, v, queries.starts, keys.starts, queries.longest, keys.longest, 0.0, causal, False, scale=scale
+        )
+        return found[0], found[1]
+    outs, sums = [], []
+    k, v = (states.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for states in (k, v))
+    starts, others = queries.starts.tolist(), keys.starts.tolist()
+    for (a, b), (c, d) in zip(pairwise(starts), pairwise(others), strict=True):
+        scores = torch.einsum("qhd,khd->hqk", q[a:b], k[c:d]) * scale
+        if causal:
+            scores = scores.masked_fill(torch.ones(b - a, d - c).triu(1).bool(), -torch.inf)
+        outs.append(torch.einsum("hqk,khd->qhd", scores.softmax(-1), v[c:d]))
+        sums.append(scores.logsumexp(-1))
+    return torch.cat(outs), torch.cat(sums, dim=1)
 
 
 def use_packed_attention(model: Any) -> None:
+    """Have every layer of the model ask for packed attention, which needs no mask."""
     from transformers import AttentionInterface
-    from transformers.masking_utils import AttentionMaskInterface, flex_attention_mask
+    from transformers.masking_utils import AttentionMaskInterface
 
     AttentionInterface.register("palate_packed", _packed_attention)
-    AttentionMaskInterface.register("palate_packed", flex_attention_mask)
+    AttentionMaskInterface.register("palate_packed", _no_mask)
     model.set_attn_implementation("palate_packed")
 
 
+def _no_mask(*_: Any, **__: Any) -> None:
+    return None
+
+
 def can_pack(model: Any) -> bool:
-    """Whether every layer is plain softmax attention, so that a mask says all there is to say."""
-    if not getattr(model, "_supports_flex_attn", False) or getattr(model.config, "attn_logit_softcapping", None):
+    """Whether every layer is plain softmax attention that flash attention computes."""
+    config = model.config.get_text_config()
+    if not getattr(model, "_supports_flash_attn", False) or getattr(config, "attn_logit_softcapping", None):
         return False
-    kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
-    if getattr(model.config, "sliding_window", None) and not getattr(model.config, "layer_types", None):
-        return False  # a window in every layer, announced in the older way
+    parameter = next(model.parameters())
+    if parameter.is_cuda and parameter.dtype not in (torch.bfloat16, torch.float16):
+        return False
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     return kinds <= {"full_attention", "sliding_attention"}
+
+
+def window(model: Any) -> int | None:
+    """How far back layers look that do not see everything; longer texts cannot be packed."""
+    config = model.config.get_text_config()
+    found = getattr(config, "sliding_window", None)
+    kinds = getattr(config, "layer_types", None)
+    return int(found) if found and (kinds is None or "sliding_attention" in kinds) else None

@@ -1,10 +1,8 @@
 """Reading many candidates after one long prefix, each distinct token once.
 
 The unit of work is a group: a prefix and N continuations of it. On a GPU, whole groups are packed side by
-side into one sequence of fixed length; a block mask lets a continuation see its own prefix and itself, and
-positions restart after the prefix, so the model computes exactly what it would for each candidate alone.
-On a CPU the prefix is read first and its keys and values serve all continuations. Encoders that look both
-ways cannot share a prefix; their sequences are batched by like length.
+side without padding (see `_packing.py`), and the model computes what it would for each candidate alone. On a
+CPU the prefix is read first and its keys and values serve all continuations. Encoders that look both ways cannot share a prefix; their sequences are batched by like length.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palate.engine._packing import Group, Positions, block_masks, can_pack, layout, row_length, use_packed_attention
+from palate.engine._packing import Group, Positions, can_pack, pack, reading, use_packed_attention, window
 
 LOGITS_AT_ONCE = 2**27
 """How many logits are held at a time: half a gigabyte in float32."""
@@ -41,6 +39,11 @@ class Scorer:
 
     def run(self, groups: Sequence[Group], finish: Finish) -> list[list[float]]:
         """For each group one number for each continuation."""
+        if self.packs and self._beyond_window(groups):
+            self.model.set_attn_implementation("sdpa")
+            plain = Scorer(self.model, budget=self.budget, packs=False).run(groups, finish)
+            use_packed_attention(self.model)
+            return plain
         answers: list[Tensor | None] = [None] * len(groups)
         waiting = [list(batch) for batch in self._batches(groups)]
         while waiting:
@@ -60,6 +63,11 @@ class Scorer:
                 answers[index] = numbers
         return _to_lists([answer for answer in answers if answer is not None], groups)
 
+    def _beyond_window(self, groups: Sequence[Group]) -> bool:
+        most = window(self.model)
+        longest = (len(group.prefix) + max(map(len, group.continuations), default=0) for group in groups)
+        return most is not None and any(length > most for length in longest)
+
     def _batches(self, groups: Sequence[Group]) -> Iterator[list[int]]:
         """First fit, longest first: rows of the token budget with little left over."""
         rows: list[list[int]] = []
@@ -78,17 +86,12 @@ class Scorer:
     def _packed(self, groups: Sequence[Group], batch: Sequence[int], finish: Finish) -> list[Tensor]:
         """All groups of the batch in one sequence."""
         some = [groups[index] for index in batch]
-        where = layout(some, row_length(sum(group.size for group in some), self.budget))
-        moved = {name: torch.from_numpy(array).to(self.device) for name, array in where.items()}
-        masks = block_masks(self.model, where, moved["document"], moved["segment"], moved["position"])
-        hidden = _decoder(self.model)(
-            input_ids=moved["ids"][None],
-            position_ids=moved["position"][None],
-            attention_mask=masks,
-            use_cache=False,
-        ).last_hidden_state[0]
-        positions = Positions(moved["before"], moved["tokens"], moved["owner"], moved["last"], len(where["last"]))
-        return list(torch.split(finish(hidden, positions), [len(group.continuations) for group in some]))
+        row = pack(some, self.device)
+        with reading(row):
+            hidden = _decoder(self.model)(
+                input_ids=row.ids[None], position_ids=row.position[None], use_cache=False
+            ).last_hidden_state[0]
+        return list(torch.split(finish(hidden, row.positions), [len(group.continuations) for group in some]))
 
     def _cached(self, groups: Sequence[Group], batch: Sequence[int], finish: Finish) -> list[Tensor]:
         """One group: the prefix once, then its continuations beside each other."""

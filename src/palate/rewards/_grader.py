@@ -92,14 +92,12 @@ def _rating(grades: Sequence[float | str | Failure], note: str | None) -> Rating
     texts = [grade if isinstance(grade, str) else None for grade in grades]
     written = any(text is not None for text in texts)
     raw = msgspec.json.encode({"grader": texts, "top": TOP}).decode() if written else None
-    scores = []
-    for grade in grades:
-        number = read_grade(grade, TOP) if isinstance(grade, str) else grade
-        if isinstance(number, Failure):
-            return Rating(unscored=number.reason, raw=raw)
-        if number is None:
-            return Rating(unscored="a grade could not be read", raw=raw)
-        scores.append(number)
+    if failures := [grade for grade in grades if isinstance(grade, Failure)]:
+        return Rating(unscored=failures[0].reason, raw=raw)
+    read = [read_grade(grade, TOP) if isinstance(grade, str) else grade for grade in grades]
+    scores = [number for number in read if isinstance(number, float)]
+    if len(scores) < len(read):
+        return Rating(unscored="a grade could not be read", raw=raw)
     return Rating(scores, raw=raw, note=note)
 
 

@@ -103,15 +103,15 @@ def _rating(count: int, answers: Sequence[Judged], note: str | None) -> Rating:
     texts = [answer if isinstance(answer, str) else None for _, answer in answers]
     written = any(text is not None for text in texts)
     raw = msgspec.json.encode({"judge": texts, "responses": count}).decode() if written else None
+    if failures := [answer for _, answer in answers if isinstance(answer, Failure)]:
+        return Rating(unscored=failures[0].reason, raw=raw)
     won, verdicts = [0.0] * count, []
     for (one, other), answer in answers:
-        if isinstance(answer, Failure):
-            return Rating(unscored=answer.reason, raw=raw)
         if isinstance(answer, Chosen):
             share = answer.probabilities[0]
             verdicts.append("A" if share > 0.5 else "B" if share < 0.5 else "tie")
         else:
-            verdict = read_verdict(answer)
+            verdict = read_verdict(str(answer))
             if verdict is None:
                 return Rating(unscored="a verdict could not be read", raw=raw)
             share = {"A": 1.0, "B": 0.0, "tie": 0.5}[verdict]

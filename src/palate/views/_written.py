@@ -49,10 +49,7 @@ class Writer:
 
     def plans(self, histories: Sequence[Sequence[Part]], prompts: Sequence[str]) -> list[list[Part]]:
         """A few parts for each ask, one for each aspect that the model guessed."""
-        asked = [
-            self._fitted(PLAN, history, prompt=prompt)
-            for history, prompt in zip(histories, prompts, strict=True)
-        ]
+        asked = [self._fitted(PLAN, history, prompt=prompt) for history, prompt in zip(histories, prompts, strict=True)]
         return [
             [Part(kind="plan", text=f"This user may look for: {aspect}", content=aspect) for aspect in _listed(text)]
             for text in self._write(asked)
