@@ -2,12 +2,16 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from faulty_server import faulty_server
+from tiny_models import TinyModels
 
 USER = {"user_id": "ann", "posts": [{"id": "1", "text": "I like tea."}]}
 COMPARISON = {"id": "q", "user_id": "ann", "question": "Drink?", "chosen": "Tea.", "rejected": "Coffee."}
@@ -19,9 +23,14 @@ Palate = Callable[..., subprocess.CompletedProcess[str]]
 def palate(tmp_path: Path) -> Palate:
     """Runs the real command in an empty folder."""
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
+    def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "palate", *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
+            [sys.executable, "-m", "palate", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, **environment},
         )
 
     return run
@@ -141,3 +150,82 @@ def test_odd_names_are_only_names(palate: Palate, tmp_path: Path) -> None:
 def test_ten_megabytes_in_one_response(palate: Palate, tmp_path: Path) -> None:
     folder(tmp_path / "mine", [USER], [COMPARISON, COMPARISON | {"id": "long", "chosen": "word " * 2_000_000}])
     refused(palate("eval", "mine", "--rm", "longest"), "comparisons.jsonl:2", "10,000,000 characters")
+
+
+# Language models.
+
+
+def rated(path: str) -> tuple[str, ...]:
+    return ("eval", "mini", "--limit", "4", "--view", "none", "--rm", path)
+
+
+@pytest.fixture
+def tiny(tiny_models: TinyModels) -> TinyModels:
+    pytest.importorskip("transformers")
+    return tiny_models
+
+
+@pytest.mark.parametrize("kind", ["hf", "judge"])
+def test_a_model_that_is_nowhere(palate: Palate, tiny: TinyModels, tmp_path: Path, kind: str) -> None:
+    done = palate(*rated(f"{kind}:nobody/nothing"), HF_ENDPOINT="http://127.0.0.1:9", HF_HOME=str(tmp_path))
+    refused(done, "cannot get the model 'nobody/nothing' from the hub", "give a local folder")
+
+
+@pytest.mark.parametrize("kind", ["hf", "likelihood"])
+def test_a_folder_without_a_tokenizer(palate: Palate, tiny: TinyModels, tmp_path: Path, kind: str) -> None:
+    made = tiny.classifier() if kind == "hf" else tiny.causal()
+    for file in ("config.json", "model.safetensors"):
+        (tmp_path / "bare").mkdir(exist_ok=True)
+        shutil.copy(made / file, tmp_path / "bare" / file)
+    refused(palate(*rated(f"{kind}:bare")), "bare: no tokenizer can be loaded", "beside its weights")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_that_holds_no_model(palate: Palate, tiny: TinyModels, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    refused(palate(*rated("judge:empty")), "empty: ")
+
+
+def test_a_classifier_with_several_logits(palate: Palate, tiny: TinyModels) -> None:
+    made = tiny.classifier(labels=5)
+    refused(palate(*rated(f"hf:{made}")), "gives 5 logits", "LABEL_4", "index=0")
+
+
+def test_a_language_model_is_no_classifier(palate: Palate, tiny: TinyModels) -> None:
+    refused(palate(*rated(f"hf:{tiny.causal()},index=0")), "lack score.weight", "at random")
+
+
+def test_a_template_that_refuses_the_place_of_the_view(palate: Palate, tiny: TinyModels) -> None:
+    made = tiny.classifier(template="no system")
+    refused(palate(*rated(f"hf:{made},view=system")), "refuses system turns", "view=user")
+
+
+def test_what_does_not_fit_the_context_is_unscored_and_no_error(
+    palate: Palate, tiny: TinyModels, tmp_path: Path
+) -> None:
+    """A run goes on: one item that is too long says nothing about the others."""
+    folder(tmp_path / "mine", [USER], [COMPARISON, COMPARISON | {"id": "long", "question": "word " * 2000}])
+    done = palate("eval", "mine", "--rm", f"hf:{tiny.classifier()}", "--view", "none", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["results"][0]["unscored"] == 1
+    ratings = Path(tmp_path, found["run"], "ratings.jsonl").read_text()
+    assert "tokens, and the model's context has 512" in ratings
+
+
+def test_a_key_that_is_missing(palate: Palate) -> None:
+    done = palate(*rated("judge:some-model,url=https://api.example.org/v1,key=NO_SUCH_KEY"), NO_SUCH_KEY="")
+    refused(done, "api.example.org wants a key", "NO_SUCH_KEY")
+
+
+@pytest.mark.parametrize("mood", ["page", "nowhere", "locked"])
+def test_a_server_that_is_no_chat_server(palate: Palate, mood: str, tmp_path: Path) -> None:
+    said = {"page": "is a web page, not an API", "nowhere": "model name 'm' right", "locked": "MY_KEY"}
+    with faulty_server() as address:
+        done = palate(
+            *rated(f"judge:m,verdict=text,url={address}/{mood}/v1,key=MY_KEY"),
+            MY_KEY="sk-12345678",
+            PALATE_CACHE=str(tmp_path),
+        )
+    refused(done, said[mood])
+    assert "sk-12345678" not in done.stderr

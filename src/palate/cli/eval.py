@@ -38,7 +38,7 @@ def evaluate(
         A name that `palate data list` shows, or the path of a folder or file of your own.
     rm
         A reward model, such as `embedding`, `embedding:posts` or `./mine.py:MyReward`; may be repeated.
-        By default `embedding` and the content-blind controls.
+        By default `embedding` and the controls.
     view
         What a model may see of the user, such as `none`, `posts:5`, `values+judgements:4`, `swapped` or
         `oracle`; may be repeated. By default what the benchmark allows.

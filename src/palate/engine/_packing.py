@@ -60,7 +60,13 @@ class Ragged:
     def of(cls, lengths: Sequence[int], device: torch.device) -> Ragged:
         """From the lengths alone."""
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int32)
-        return cls(torch.from_numpy(starts).to(device), max(lengths, default=0))
+        return cls(_moved(starts, device), max(lengths, default=0))
+
+
+def _moved(array: np.ndarray, device: torch.device) -> Tensor:
+    """The array on the device. From pinned memory, since a copy from other memory waits for all work before it."""
+    tensor = torch.from_numpy(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 @dataclass(frozen=True)
@@ -97,10 +103,9 @@ def pack(groups: Sequence[Group], device: torch.device) -> Pack:
             last.append(at - 1 if length else end - 1)
     owner = np.repeat(np.arange(len(lengths)), lengths)
     predicted = np.concatenate([*before, np.zeros(0)])
-    numbers = [
-        np.asarray(n, np.int64) for n in (ids + tokens, np.concatenate(position), predicted, tokens, owner, last)
-    ]
-    moved = torch.split(torch.from_numpy(np.concatenate(numbers)).to(device), [len(n) for n in numbers])  # one transfer
+    arrays = (ids + tokens, np.concatenate(position), predicted, tokens, owner, last)
+    numbers = [np.asarray(array, np.int64) for array in arrays]
+    moved = torch.split(_moved(np.concatenate(numbers), device), [len(array) for array in numbers])
     return Pack(
         ids=moved[0],
         position=moved[1],
@@ -134,12 +139,13 @@ def _packed_attention(
     assert row is not None, "packed attention is used outside of a packed row"
     q, k, v = (states[0].transpose(0, 1) for states in (query, key, value))
     n = row.prefix_tokens
-    out, _lse = _attend(q[:n], k[:n], v[:n], row.prefixes, row.prefixes, True, scaling)
+    out = torch.empty_like(q)
+    out[:n], _lse = _attend(q[:n], k[:n], v[:n], row.prefixes, row.prefixes, True, scaling)
     if len(q) > n:
         across, weight_across = _attend(q[n:], k[:n], v[:n], row.groups, row.prefixes, False, scaling)
         own, weight_own = _attend(q[n:], k[n:], v[n:], row.continuations, row.continuations, True, scaling)
         share = torch.sigmoid(weight_across - weight_own).transpose(0, 1)[..., None]
-        out = torch.cat([out, torch.lerp(own, across, share.to(own.dtype))])
+        torch.lerp(own, across, share.to(own.dtype), out=out[n:])
     return out[None], None
 
 

@@ -2,7 +2,8 @@
 
 The unit of work is a group: a prefix and N continuations of it. On a GPU, whole groups are packed side by
 side without padding (see `_packing.py`), and the model computes what it would for each candidate alone. On a
-CPU the prefix is read first and its keys and values serve all continuations. Encoders that look both ways cannot share a prefix; their sequences are batched by like length.
+CPU the prefix is read first and its keys and values serve all continuations. Encoders that look both ways
+cannot share a prefix; their sequences are batched by like length.
 """
 
 from __future__ import annotations

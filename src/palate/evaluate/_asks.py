@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from palate.evaluate._run import RatedItem
 from palate.records import Ask, Comparison, PalateError, Rating, View
 
 
@@ -15,7 +16,7 @@ def _seeded(*words: object) -> bytes:
     return hashlib.sha256("\x00".join(map(str, words)).encode("utf-8", "surrogatepass")).digest()
 
 
-def presented_order(item: Comparison, seed: int) -> list[int]:
+def presented_order(item: Comparison | RatedItem, seed: int) -> list[int]:
     """The order in which a model sees the responses.
 
     It depends on the item's own id (twins share one) and on the seed, never on the rest of the list,
@@ -40,7 +41,7 @@ def make_ask(item: Comparison, view: View, seed: int) -> Ask:
     )
 
 
-def in_benchmark_order(rating: Rating, item: Comparison, seed: int) -> Rating:
+def in_benchmark_order(rating: Rating, item: Comparison | RatedItem, seed: int) -> Rating:
     """The rating with its numbers put back into the order of the benchmark's file."""
     order = presented_order(item, seed)
 

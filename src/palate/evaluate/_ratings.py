@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from palate.evaluate._run import RatedItem, Run
+from palate.evaluate._asks import in_benchmark_order
+from palate.evaluate._run import RatedItem, RatingLine, Run
 from palate.evaluate._statistics import Floats, cluster_totals, credit
 from palate.records import Rating
 from palate.rewards import read_again
@@ -37,9 +38,11 @@ class Ratings:
         items = run.items()
         keys = [(model.label, view.name) for model in run.settings.models for view in run.settings.views]
         ratings: dict[tuple[str, str], dict[str, Rating]] = {key: {} for key in keys}
+        places = {item.id: item for item in items}
         for line in run.ratings():
             if (line.rm, line.view) in ratings:
-                ratings[line.rm, line.view][line.item] = read_again(line.rating) if again else line.rating
+                rating = _read_again(line, places, run.settings.seed) if again else line.rating
+                ratings[line.rm, line.view][line.item] = rating
         empty: dict[str, set[str]] = {}
         for shown in run.views():
             if not shown.parts:
@@ -112,3 +115,9 @@ class Ratings:
     def count_users(self, where: NDArray[np.bool_]) -> int:
         """How many users these items belong to."""
         return len(np.unique(self.users[where]))
+
+
+def _read_again(line: RatingLine, items: dict[str, RatedItem], seed: int) -> Rating:
+    """What was written is in the order in which the responses were presented, and so are its scores."""
+    found = read_again(line.rating)
+    return line.rating if found is line.rating else in_benchmark_order(found, items[line.item], seed)
