@@ -222,10 +222,7 @@ def test_a_key_that_is_missing(palate: Palate) -> None:
 def test_a_server_that_is_no_chat_server(palate: Palate, mood: str, tmp_path: Path) -> None:
     said = {"page": "is a web page, not an API", "nowhere": "model name 'm' right", "locked": "MY_KEY"}
     with faulty_server() as address:
-        done = palate(
-            *rated(f"judge:m,verdict=text,url={address}/{mood}/v1,key=MY_KEY"),
-            MY_KEY="sk-12345678",
-            PALATE_CACHE=str(tmp_path),
-        )
+        spec = f"judge:m,verdict=text,url={address}/{mood}/v1,key=MY_KEY"
+        done = palate(*rated(spec), MY_KEY="sk-12345678", PALATE_CACHE=str(tmp_path))
     refused(done, said[mood])
     assert "sk-12345678" not in done.stderr

@@ -306,3 +306,19 @@ def test_a_folder_without_a_tokenizer_is_refused_at_once(tmp_path: Path) -> None
     for kind in (LocalModel, LocalClassifier):
         with pytest.raises(PalateError, match="no tokenizer can be loaded"):
             kind(str(tmp_path))
+
+
+def test_an_encoder_that_counts_its_places_from_two(tmp_path: Path) -> None:
+    """RoBERTa has 514 places, and text goes into 512 of them."""
+    words = tokenizer("none")
+    shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    config = transformers.RobertaConfig(
+        vocab_size=len(words), max_position_embeddings=CONTEXT + 2, pad_token_id=1, num_labels=1, **shape
+    )
+    transformers.RobertaForSequenceClassification(config).save_pretrained(tmp_path)
+    words.save_pretrained(tmp_path)
+    mine = LocalClassifier(str(tmp_path), device="cpu")
+    requests = [LikelihoodRequest(turns=(Turn("user", ""),), continuations=("!" * n,)) for n in (510, 511)]
+    assert [mine.count_tokens(request) for request in requests] == [CONTEXT, CONTEXT + 1]
+    fits, fails = mine.score(requests)
+    assert isinstance(fits, list) and isinstance(fails, Failure)

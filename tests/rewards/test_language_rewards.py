@@ -442,7 +442,6 @@ def test_two_models_never_share_an_answer(tiny_models: TinyModels) -> None:
     assert rate(again, [ASK]) == first
 
 
-@pytest.mark.xfail(strict=True, reason="Ratings.of(again=True) takes the order the judge saw for the benchmark's own")
 def test_a_run_with_verdicts_in_text_is_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Reading again must not forget in which order the judge saw the responses."""
 

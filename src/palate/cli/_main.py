@@ -20,6 +20,7 @@ app.command("palate.cli.eval:evaluate", name="eval", help="Measure reward models
 app.command("palate.cli.report:report", help="Make the table and the page of a run anew, without the model.")
 app.command("palate.cli.compare:compare", help="Tell which differences between two runs are real.")
 app.command("palate.cli.check:check", help="Put a reward model of your own through the contract.")
+app.command("palate.cli.doctor:doctor", help="Say what this machine can run.")
 
 data = App(name="data", help="List, show, check and convert benchmarks.")
 app.command(data)

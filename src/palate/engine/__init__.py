@@ -1,6 +1,7 @@
 """Where models run: this process, or a server. torch is imported here, and only when a model is used."""
 
 from palate.engine._answers import AnswerCache, CachedLanguageModel
+from palate.engine._doctor import Finding, examine
 from palate.engine._encoder import Encoder, load_encoder
 from palate.engine._language import (
     ChooseRequest,
@@ -28,6 +29,7 @@ __all__ = [
     "Conversation",
     "Encoder",
     "Failure",
+    "Finding",
     "LanguageModel",
     "Likelihood",
     "LikelihoodRequest",
@@ -39,6 +41,7 @@ __all__ = [
     "WriteRequest",
     "Written",
     "cache_folder",
+    "examine",
     "load_encoder",
     "open_language_model",
     "weights_folder",
