@@ -264,6 +264,9 @@ class Scripted:
     name = fingerprint = "scripted"
     context = None
 
+    def status(self) -> str:
+        return ""
+
     def __init__(self, says: Callable[[str], str | Failure], shares: Callable[[str], Chosen | Failure] | None = None):
         self.says, self.shares = says, shares
         self.chosen = self.written = 0

@@ -96,6 +96,10 @@ class LanguageModel(Protocol):
         """Changes with anything that could change an answer: weights, revision, precision, template."""
         ...
 
+    def status(self) -> str:
+        """A few words for a progress bar, such as tokens and money spent; empty where nothing is counted."""
+        ...
+
     def count_tokens(self, turns: Conversation) -> int | None:
         """The length of a prompt as the model sees it; None where only the server knows."""
         ...

@@ -107,6 +107,10 @@ class LocalModel(_Loaded):
         found = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
         return int(found) if found else None
 
+    def status(self) -> str:
+        """Nothing is counted: nobody pays for tokens here."""
+        return ""
+
     def count_tokens(self, turns: Conversation) -> int | None:
         """The length of a prompt as the model sees it."""
         return len(self.chat.ids(self.chat.prompt(turns)))

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
+
 from palate.engine._answers import AnswerCache, CachedLanguageModel
 from palate.engine._language import LanguageModel
 from palate.engine._weights import cache_folder
-from palate.records import PalateError
+from palate.records import PalateError, unknown_name
 
 
-def open_language_model(
+def open_language_model(name: str, **options: str | None) -> LanguageModel:
+    """A model in this process, or, with `url`, behind an OpenAI-compatible server, by options written as text.
+
+    `key` names the environment variable that holds the server's key. `prices` are what a million tokens
+    cost, in and out, such as `0.5/1.5`; `most_spent` stops before more than that is spent.
+    """
+    known = [option for option in inspect.signature(_open).parameters if option != "name"]
+    for option in options:
+        if option not in known:
+            raise unknown_name("option for a language model", option, known)
+    return _open(name, **options)  # type: ignore[arg-type]
+
+
+def _open(
     name: str,
     *,
     url: str | None = None,
@@ -19,11 +34,6 @@ def open_language_model(
     dtype: str | None = None,
     trust_remote_code: str = "false",
 ) -> LanguageModel:
-    """A model in this process, or, with `url`, behind an OpenAI-compatible server.
-
-    `key` names the environment variable that holds the server's key. `prices` are what a million tokens
-    cost, in and out, such as `0.5/1.5`; `most_spent` stops before more than that is spent.
-    """
     model: LanguageModel
     if url:
         from palate.engine._remote import RemoteModel

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palate.engine._packing import Group, Positions, can_pack, pack, reading, use_packed_attention, window
+from palate.engine._packing import Group, Positions, can_pack, pack, packed_attention, reading, window
 
 LOGITS_AT_ONCE = 2**27
 """How many logits are held at a time: half a gigabyte in float32."""
@@ -35,23 +35,24 @@ class Scorer:
         self.packs = self.packs and can_pack(model)
         self.budget = budget or (32_768 if self.device.type == "cuda" else 4_096)
         """Tokens in one pass; halved when memory runs out, and remembered."""
-        if self.packs:
-            use_packed_attention(model)
+        self._shares = not getattr(model, "_is_stateful", False) and model.config.model_type != "llama4_text"
+        """Whether a prefix can be kept and gone on from; models with a running state cannot."""
 
     def run(self, groups: Sequence[Group], finish: Finish) -> list[list[float]]:
         """For each group one number for each continuation."""
-        if self.packs and self._beyond_window(groups):
-            self.model.set_attn_implementation("sdpa")
-            plain = Scorer(self.model, budget=self.budget, packs=False).run(groups, finish)
-            use_packed_attention(self.model)
-            return plain
+        if self.packs and not self._beyond_window(groups):
+            with packed_attention(self.model):
+                return self._run(groups, finish, packs=True)
+        return self._run(groups, finish, packs=False)
+
+    def _run(self, groups: Sequence[Group], finish: Finish, *, packs: bool) -> list[list[float]]:
         answers: list[Tensor | None] = [None] * len(groups)
-        waiting = [list(batch) for batch in self._batches(groups)]
+        waiting = [list(batch) for batch in self._batches(groups, packs)]
         while waiting:
             batch = waiting.pop()
             try:
                 with torch.inference_mode():
-                    found = self._packed(groups, batch, finish) if self.packs else self._cached(groups, batch, finish)
+                    found = self._packed(groups, batch, finish) if packs else self._cached(groups, batch, finish)
             except torch.OutOfMemoryError:
                 torch.cuda.empty_cache()
                 self.budget //= 2
@@ -69,13 +70,13 @@ class Scorer:
         longest = (len(group.prefix) + max(map(len, group.continuations), default=0) for group in groups)
         return most is not None and any(length > most for length in longest)
 
-    def _batches(self, groups: Sequence[Group]) -> Iterator[list[int]]:
+    def _batches(self, groups: Sequence[Group], packs: bool) -> Iterator[list[int]]:
         """First fit, longest first: rows of the token budget with little left over."""
         rows: list[list[int]] = []
         room: list[int] = []
         for index in sorted(range(len(groups)), key=lambda index: -groups[index].size):
             size = groups[index].size
-            fitting = next((row for row, left in enumerate(room) if left >= size), None) if self.packs else None
+            fitting = next((row for row, left in enumerate(room) if left >= size), None) if packs else None
             if fitting is None:
                 rows.append([])
                 room.append(self.budget)
@@ -106,6 +107,8 @@ class Scorer:
             last = torch.full((len(group.continuations),), len(group.prefix) - 1, device=self.device)
             nothing = torch.zeros(0, dtype=torch.long, device=self.device)
             return finish(hidden, Positions(nothing, nothing, nothing, last, len(group.continuations)))
+        if not self._shares:
+            return torch.cat([self._alone(group.prefix, tokens, finish) for tokens in group.continuations])
         read = decoder(input_ids=prefix, past_key_values=_new_cache(), use_cache=True)
         hidden = [read.last_hidden_state[0]]
         parts: list[Positions] = []
@@ -118,6 +121,15 @@ class Scorer:
             offset += len(states)
         joined = _join(parts, len(group.continuations))
         return finish(torch.cat(hidden), joined)
+
+    def _alone(self, prefix: Sequence[int], tokens: Sequence[int], finish: Finish) -> Tensor:
+        """One continuation after its own reading of the prefix: slow, and right for any decoder."""
+        ids = self._longs([*prefix, *tokens])
+        hidden = _decoder(self.model)(input_ids=ids[None], use_cache=False).last_hidden_state[0]
+        start = len(prefix) - 1
+        before = torch.arange(start, start + len(tokens), device=self.device)
+        last = self._longs([start + len(tokens)])
+        return finish(hidden, Positions(before, self._longs(tokens), torch.zeros_like(before), last, 1))
 
     def _continue(self, group: Group, some: Sequence[int], cache: Any, offset: int) -> tuple[Tensor, Positions]:
         """Continuations of like length in one batch after the shared prefix."""

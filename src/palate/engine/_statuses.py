@@ -62,6 +62,8 @@ def judge(response: httpx.Response, address: Address, *, proven: bool, optional:
     decides = not proven and not optional
     if _is_page(response, text) and status < 500 and decides:
         raise PalateError(f"{response.url} is a web page, not an API: did you forget /v1?")
+    if optional and _is_page(response, text):
+        return Verdict(problem=RefusedError("a web page where JSON was expected", status))
     if response.is_success:
         return _decoded(text)
     reason = f"HTTP {status}: {message(text)}"

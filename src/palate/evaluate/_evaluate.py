@@ -35,6 +35,12 @@ class _Model(msgspec.Struct, frozen=True):
     def batch_size(self) -> int:
         return max(1, int(getattr(self.model, "batch_size", BATCH)))
 
+    @property
+    def status(self) -> str:
+        """What the model says of itself for the progress bar, such as tokens and money spent."""
+        said = getattr(self.model, "status", None)
+        return f" ({said()})" if said and said() else ""
+
 
 def evaluate(
     benchmark: str | Path | Benchmark,
@@ -128,11 +134,7 @@ def prepare_and_rate(
 def _language_model(text: str) -> LanguageModel:
     """A language model as `name` or `name,url=...,key=...`."""
     name, *options = text.split(",")
-    found = parse_spec(",".join(["writer", *options])).options
-    try:
-        return open_language_model(name, **found)
-    except TypeError as error:
-        raise PalateError(f"cannot use the writer {text!r}: {error}") from error
+    return open_language_model(name, **parse_spec(",".join(["writer", *options])).options)
 
 
 def default_views(benchmark: Benchmark) -> list[str]:
@@ -179,7 +181,7 @@ def _rate_all(
             writer.add_views((item, view) for item, view in views.items() if isinstance(view, View))
             for model, pending in waiting:
                 for first in range(0, len(pending), model.batch_size):
-                    progress(f"{model.settings.label}, {spec.name}", len(writer.done), total)
+                    progress(f"{model.settings.label}, {spec.name}{model.status}", len(writer.done), total)
                     batch = pending[first : first + model.batch_size]
                     writer.add_ratings(_rate_batch(model, spec, batch, views, seed))
     progress("done", len(writer.done), total)

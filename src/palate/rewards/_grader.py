@@ -46,6 +46,10 @@ class GraderReward:
         """The model's, and how grades are had."""
         return f"{self._model.fingerprint}-{self._grade}-{self._sampling.most_tokens}"
 
+    def status(self) -> str:
+        """Tokens and money, where a server is asked."""
+        return self._model.status()
+
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """One grade for each response."""
         fitted = [fit_view(ask, self._tokens, self._room()) for ask in asks]
@@ -127,6 +131,10 @@ class AspectsReward:
     def fingerprint(self) -> str:
         """The model's."""
         return self._model.fingerprint
+
+    def status(self) -> str:
+        """Tokens and money, where a server is asked."""
+        return self._model.status()
 
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """One expected grade for each response and aspect."""

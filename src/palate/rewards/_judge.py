@@ -51,6 +51,10 @@ class JudgeReward:
         """The model's, and how verdicts are had."""
         return f"{self._model.fingerprint}-{self._verdict}-{self._sampling.most_tokens}"
 
+    def status(self) -> str:
+        """Tokens and money, where a server is asked."""
+        return self._model.status()
+
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """Both orders of every pair of every ask in one call."""
         fitted = [fit_view(ask, self._tokens, self._room()) for ask in asks]
