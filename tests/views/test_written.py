@@ -166,5 +166,5 @@ def test_a_run_says_who_wrote_its_views(tiny_models: TinyModels, own_cache: Path
     named = (*writers, writers[0])
     runs = {evaluate(BENCHMARK, ["overlap"], ["persona"], writer=one, out=tmp_path).run for one in named}
     assert len(runs) == 2
-    with pytest.raises(PalateError, match="cannot use the writer"):
+    with pytest.raises(PalateError, match="unknown option for a language model"):
         evaluate(BENCHMARK, ["overlap"], ["persona"], writer=f"{writers[0]},colour=red", out=tmp_path)

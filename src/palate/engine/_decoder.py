@@ -84,38 +84,36 @@ def _norm(module: Any) -> Norm:
 class Memory:
     """The keys and values of a group: each prompt's once, each continuation's own after it.
 
-    Shapes, for each layer: prefix (prompts, heads, tokens, size), own (prompts, heads, samples, room, size),
-    where heads are those of keys and values.
+    Shapes, for each layer: prefix (2, prompts, heads, tokens, size), own (2, prompts, heads, samples, room, size),
+    where heads are those of keys and values, and keys come first.
     """
 
-    prefix_keys: list[Tensor]
-    prefix_values: list[Tensor]
-    own_keys: list[Tensor]
-    own_values: list[Tensor]
+    prefix: list[Tensor]
+    own: list[Tensor]
 
     @property
     def room(self) -> int:
         """How many tokens of each continuation can be held."""
-        return self.own_keys[0].shape[3] if self.own_keys else 0
+        return self.own[0].shape[4] if self.own else 0
 
     def make_room(self, samples: int, room: int) -> None:
         """Begin, or hold longer continuations."""
-        for own, prefix in ((self.own_keys, self.prefix_keys), (self.own_values, self.prefix_values)):
-            for layer, like in enumerate(prefix):
-                prompts, heads, _, size = like.shape
-                new = like.new_zeros(prompts, heads, samples, room, size)
-                if layer < len(own):
-                    new[:, :, :, : own[layer].shape[3]] = own[layer]
-                    own[layer] = new
-                else:
-                    own.append(new)
+        for layer, like in enumerate(self.prefix):
+            _, prompts, heads, _, size = like.shape
+            new = like.new_zeros(2, prompts, heads, samples, room, size)
+            if layer < len(self.own):
+                new[:, :, :, :, : self.own[layer].shape[4]] = self.own[layer]
+                self.own[layer] = new
+            else:
+                self.own.append(new)
 
     def keep(self, prompts: Tensor, samples: Tensor) -> None:
         """Only these prompts, and of each of them these samples (prompts, samples)."""
-        for part in (self.prefix_keys, self.prefix_values):
-            part[:] = [held[prompts] for held in part]
-        for part in (self.own_keys, self.own_values):
-            part[:] = [held[prompts[:, None], :, samples].transpose(1, 2).contiguous() for held in part]
+        for layer, (prefix, own) in enumerate(zip(self.prefix, self.own, strict=True)):
+            self.prefix[layer] = prefix[:, prompts]
+            # Indices that are not side by side put what they pick first: (prompts, samples, 2, heads, room, size).
+            picked = own[:, prompts[:, None], :, samples]
+            self.own[layer] = picked.permute(2, 0, 3, 1, 4, 5).contiguous()
 
 
 class Decoder:
@@ -150,10 +148,8 @@ class Decoder:
 
     def memory(self, prompts: int, longest: int) -> Memory:
         """Room for the keys and values of prompts that are still to be read."""
-        shape = (prompts, self.key_heads, longest, self.size)
         # Zeros, since what stands on padding is multiplied with zero, and zero times infinity is not zero.
-        keys, values = ([self.zeros(*shape) for _ in self._layers] for _ in range(2))
-        return Memory(keys, values, [], [])
+        return Memory([self.zeros(2, prompts, self.key_heads, longest, self.size) for _ in self._layers], [])
 
     def read(
         self, prompts: Sequence[Sequence[int]], memory: Memory, first: int, angles: tuple[Tensor, Tensor]
@@ -171,8 +167,8 @@ class Decoder:
             turned, values = self._turned(layer, hidden, cosine, sine)
             queries = turned[:, :, : self.heads].transpose(1, 2)
             keys, values = turned[:, :, self.heads :].transpose(1, 2), values.transpose(1, 2)
-            memory.prefix_keys[index][place] = keys
-            memory.prefix_values[index][place] = values
+            memory.prefix[index][0][place] = keys
+            memory.prefix[index][1][place] = values
             if group > 1:
                 keys, values = keys.repeat_interleave(group, 1), values.repeat_interleave(group, 1)
             # Padding stands at the end, so no real token sees it.
@@ -182,18 +178,12 @@ class Decoder:
         return self._logits(hidden[torch.arange(len(prompts), device=self.device), last])
 
     def step(
-        self,
-        tokens: Tensor,
-        memory: Memory,
-        angles: tuple[Tensor, Tensor],
-        place: int | Tensor,
-        mask: Tensor | None,
+        self, tokens: Tensor, memory: Memory, angles: tuple[Tensor, Tensor], place: int, mask: Tensor | None
     ) -> Tensor:
         """Read one token of each continuation, (prompts, samples); the logits after it, (rows, vocabulary).
 
-        `angles` are those of each prompt's next position, (prompts, size). `place` is where in the continuation
-        the token stands: a number, and then only what was written is attended to, or a tensor on the device,
-        and then all the room is, under the mask (prompts, 1, prefix + room), so that shapes never change.
+        `angles` are those of each prompt's next position, (prompts, size). `place` is where in the continuation the
+        token stands; what was written up to there is attended to, under the mask (prompts, 1, prefix + place + 1).
         """
         prompts, samples = tokens.shape
         group = self.heads // self.key_heads
@@ -204,32 +194,68 @@ class Decoder:
             queries = hidden.new_empty(prompts, self.key_heads, samples, group, self.size)
             split = turned[:, : self.heads].view(prompts, samples, self.key_heads, group, self.size)
             torch.mul(split.transpose(1, 2), self.size**-0.5, out=queries)
-            new = (turned[:, self.heads :], values)
-            own_keys, own_values = memory.own_keys[index], memory.own_values[index]
-            for held, heads in zip((own_keys, own_values), new, strict=True):
-                rows = heads.view(prompts, samples, self.key_heads, self.size).transpose(1, 2)
-                if isinstance(place, int):
-                    held[:, :, :, place] = rows
-                else:
-                    held.index_copy_(3, place, rows[:, :, :, None])
-            span = place + 1 if isinstance(place, int) else memory.room
-            mixed = _attend(
-                queries,
-                (memory.prefix_keys[index], memory.prefix_values[index]),
-                (own_keys[:, :, :, :span], own_values[:, :, :, :span]),
-                mask,
-            )
+            own_keys, own_values = memory.own[index]
+            for held, heads in ((own_keys, turned[:, self.heads :]), (own_values, values)):
+                held[:, :, :, place] = heads.view(prompts, samples, self.key_heads, self.size).transpose(1, 2)
+            own = (own_keys[:, :, :, : place + 1], own_values[:, :, :, : place + 1])
+            mixed = _attend(queries, memory.prefix[index], own, mask)
             hidden = layer.feed_forward(layer.out.onto(mixed, hidden))
         return self._logits(hidden)
 
-    def _turned(self, layer: _Layer, hidden: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries and keys side by side, turned by their position, and values: (..., heads, size)."""
+    def step_in_place(
+        self, tokens: Tensor, memory: Memory, angles: tuple[Tensor, Tensor], place: Tensor, mask: Tensor
+    ) -> Tensor:
+        """The same in shapes that never change and in as few kernels as may be, for a GPU to record.
+
+        `place` lies on the device, and all the room is attended to, under a mask of the last columns of prefix and
+        room together: (prompts, 1, columns). What comes before is attended to by all. A GPU wants prefix and room
+        to be multiples of 8 at least, else its matrix products are several times slower.
+        """
+        prompts, samples = tokens.shape
+        # Queries (the heads that share a key next to each other), keys, values.
+        group, heads = self.heads // self.key_heads, self.heads + 2 * self.key_heads
+        first, second = self._turning(angles)
+        hidden = functional.embedding(tokens.flatten(), self._embedding)
+        for index, layer in enumerate(self._layers):
+            parts = self._parts(layer, hidden).view(prompts, samples, heads, 2, self.size // 2)
+            turned = (parts[..., :1, :] * first).addcmul_(parts[..., 1:, :], second)
+            new = turned[:, :, self.heads :].view(prompts, samples, 2, self.key_heads, 1, self.size)
+            memory.own[index].index_copy_(4, place, new.permute(2, 0, 3, 1, 4, 5))
+            queries = turned[:, :, : self.heads].view(prompts, samples, self.key_heads, group, self.size)
+            queries = queries.transpose(1, 2).contiguous()
+            mixed = _attend_in_place(queries, memory.prefix[index], memory.own[index], mask)
+            hidden = layer.feed_forward(layer.out.onto(mixed, hidden))
+        return self._logits(hidden)
+
+    def _turning(self, angles: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """What the first and the second half of a head go with to both halves: (prompts, 1, heads, 2, size / 2).
+
+        Turning thus takes two passes and no copy with the halves swapped. Values go along and are not turned, since
+        keys and values that lie side by side are put into the memory at once.
+        """
+        (cosine, cosine_again), (minus_sine, sine) = (angle.view(len(angle), 2, -1).unbind(1) for angle in angles)
+        one, zero = torch.ones_like(cosine), torch.zeros_like(cosine)
+
+        def every_head(turned: list[Tensor], still: list[Tensor]) -> Tensor:
+            first = torch.stack(turned, 1)[:, None].expand(-1, self.heads + self.key_heads, -1, -1)
+            rest = torch.stack(still, 1)[:, None].expand(-1, self.key_heads, -1, -1)
+            return torch.cat([first, rest], 1)[:, None]
+
+        return every_head([cosine, sine], [one, zero]), every_head([minus_sine, cosine_again], [zero, one])
+
+    def _parts(self, layer: _Layer, hidden: Tensor) -> Tensor:
+        """Queries, keys and values of all heads side by side: (..., heads, size)."""
         parts = layer.into(layer.before(hidden))
         parts = parts.view(*parts.shape[:-1], -1, self.size)
+        if layer.query_norm is None or layer.key_norm is None:
+            return parts
+        queries, keys, values = parts.split([self.heads, self.key_heads, self.key_heads], -2)
+        return torch.cat([layer.query_norm(queries), layer.key_norm(keys), values], -2)
+
+    def _turned(self, layer: _Layer, hidden: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries and keys side by side, turned by their position, and values: (..., heads, size)."""
+        parts = self._parts(layer, hidden)
         both = parts[..., : self.heads + self.key_heads, :]
-        if layer.query_norm is not None and layer.key_norm is not None:
-            queries, keys = both[..., : self.heads, :], both[..., self.heads :, :]
-            both = torch.cat([layer.query_norm(queries), layer.key_norm(keys)], -2)
         turned = (both * cosine).addcmul_(both.roll(self.size // 2, -1), sine)
         return turned, parts[..., self.heads + self.key_heads :, :]
 
@@ -237,13 +263,13 @@ class Decoder:
         return self._head(self._norm(hidden)).float()
 
 
-def _attend(queries: Tensor, prefix: tuple[Tensor, Tensor], own: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+def _attend(queries: Tensor, prefix: Tensor, own: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
     """Attention over the prompt and over the continuation as over one text: one softmax over both.
 
     All queries of a prompt's samples go into one product with its keys, which is why they need be held but once.
     """
     prompts, heads, samples, group, size = queries.shape
-    shared = prefix[0].shape[2]
+    shared = prefix.shape[3]
     together = queries.view(prompts * heads, samples * group, size)
     apart = queries.view(prompts * heads * samples, group, size)
     over_prefix = torch.bmm(together, prefix[0].flatten(0, 1).transpose(1, 2))
@@ -251,7 +277,28 @@ def _attend(queries: Tensor, prefix: tuple[Tensor, Tensor], own: tuple[Tensor, T
     scores = torch.cat([over_prefix, over_own.view(prompts * heads, samples * group, -1)], -1)
     if mask is not None:
         scores.view(prompts, heads * samples * group, -1).add_(mask)
-    shares = scores.softmax(-1)
-    mixed = torch.bmm(shares[:, :, :shared], prefix[1].flatten(0, 1)).view(-1, group, size)
-    mixed.baddbmm_(shares[:, :, shared:].view(prompts * heads * samples, group, -1), own[1].flatten(0, 2))
+    return _mix(scores.softmax(-1), queries.shape, prefix[1], own[1])
+
+
+def _attend_in_place(queries: Tensor, prefix: Tensor, own: Tensor, mask: Tensor) -> Tensor:
+    """The same where queries are not scaled yet: the products scale, and write where the softmax reads."""
+    prompts, heads, samples, group, size = queries.shape
+    shared, room = prefix.shape[3], own.shape[4]
+    scale = size**-0.5
+    scores = queries.new_empty(prompts * heads * samples, group, shared + room)
+    together = scores.view(prompts * heads, samples * group, -1)
+    prefix_keys, own_keys = prefix[0].flatten(0, 1).transpose(1, 2), own[0].flatten(0, 2).transpose(1, 2)
+    # With a beta of 0 what stood there is not read.
+    together[:, :, :shared].baddbmm_(queries.view(*together.shape[:2], size), prefix_keys, beta=0, alpha=scale)
+    scores[:, :, shared:].baddbmm_(queries.view(*scores.shape[:2], size), own_keys, beta=0, alpha=scale)
+    scores.view(prompts, -1, shared + room)[:, :, -mask.shape[-1] :].add_(mask)
+    return _mix(together.softmax(-1), queries.shape, prefix[1], own[1])
+
+
+def _mix(shares: Tensor, shape: Sequence[int], prefix: Tensor, own: Tensor) -> Tensor:
+    """The values in their shares, a row for each continuation. `shape` is that of the queries."""
+    prompts, heads, samples, group, size = shape
+    shared = prefix.shape[2]
+    mixed = torch.bmm(shares[:, :, :shared], prefix.flatten(0, 1)).view(-1, group, size)
+    mixed.baddbmm_(shares[:, :, shared:].view(prompts * heads * samples, group, -1), own.flatten(0, 2))
     return mixed.view(prompts, heads, samples, -1).transpose(1, 2).reshape(prompts * samples, -1)

@@ -14,6 +14,15 @@ _ROOM = 128
 """Continuations are given room for so many tokens at a time: more would be attended to in vain, and with less a
 step would have to be recorded more often."""
 
+_EVEN = 64
+"""On a GPU what is held is filled up to a multiple of so many tokens: matrices whose rows do not start at even
+addresses are multiplied several times slower."""
+
+
+def evened(tokens: int) -> int:
+    """How many tokens of room so many take on a GPU."""
+    return -(-tokens // _EVEN) * _EVEN
+
 
 class Decoding:
     """Rows are (prompt, sample) pairs. Those that have ended leave once they are half of all.
@@ -53,7 +62,7 @@ class Decoding:
         self._longest = max(len(prompt) for prompt in prompts)
         self._place = torch.zeros(1, dtype=torch.int64, device=device)
         self._angles = decoder.angles(self._longest + most_tokens)
-        self._memory = decoder.memory(len(prompts), self._longest)
+        self._memory = decoder.memory(len(prompts), evened(self._longest) if self._static else self._longest)
         self._padding = self._padding_mask()
 
     def run(self) -> list[list[list[int]]]:
@@ -70,7 +79,8 @@ class Decoding:
                 if not self._let_go():
                     break
             if step > self._memory.room:
-                self._memory.make_room(self._keys.shape[1], min(step + _ROOM - 1, self._most_tokens - 1))
+                room = min(step + _ROOM - 1, self._most_tokens - 1)
+                self._memory.make_room(self._keys.shape[1], evened(room) if self._static else room)
                 self._replay = None
             if self._static:
                 self._static_step()
@@ -96,10 +106,13 @@ class Decoding:
             yield first, first + several
 
     def _padding_mask(self) -> Tensor | None:
-        if not self._static and bool((self._lengths == self._longest).all()):
+        """What is added to the scores of prompts' tokens; where shapes never change, only from some token on."""
+        shortest = min(len(prompt) for prompt in self._prompts)
+        if not self._static and shortest == self._longest:
             return None
-        beyond = torch.arange(self._longest, device=self._decoder.device) >= self._lengths[:, None]
-        return self._decoder.zeros(len(beyond), 1, self._longest).masked_fill_(beyond[:, None], -torch.inf)
+        span = (shortest // _EVEN * _EVEN, evened(self._longest)) if self._static else (0, self._longest)
+        beyond = torch.arange(*span, device=self._decoder.device) >= self._lengths[:, None]
+        return self._decoder.zeros(len(beyond), 1, span[1] - span[0]).masked_fill_(beyond[:, None], -torch.inf)
 
     def _plain_step(self, step: int) -> None:
         angles = (self._angles[0][self._lengths + step - 1], self._angles[1][self._lengths + step - 1])
@@ -143,7 +156,7 @@ class Decoding:
         mask = torch.cat([self._padding, own.expand(len(self._padding), 1, -1)], -1)
         tokens = self._written.index_select(2, self._place)[:, :, 0]
         angles = (self._angles[0][positions], self._angles[1][positions])
-        logits = self._decoder.step(tokens, self._memory, angles, self._place, mask)
+        logits = self._decoder.step_in_place(tokens, self._memory, angles, self._place, mask)
         self._place.add_(1)
         drawn = self._draw(logits, self._keys.flatten(), self._place)
         self._written.index_copy_(2, self._place, drawn.view(*self._keys.shape, 1))

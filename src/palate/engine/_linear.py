@@ -45,13 +45,13 @@ class Linear:
         return functional.silu(self(x))
 
     def onto(self, x: Tensor, other: Tensor, how: str = "add") -> Tensor:
-        """The product added to, or multiplied with, another tensor."""
+        """The product added to, or multiplied with, another tensor, which may be used up."""
         if self.packed:
             return _tensor(torch.ops.mkldnn._linear_pointwise(x, other, self._weights[0], self._bias, how))
         if how == "mul":
             return self(x).mul_(other)
         if self._bias is None and x.dim() == 2:
-            return torch.addmm(other, x, self._weights[0].t())
+            return other.addmm_(x, self._weights[0].t())
         return self(x).add_(other)
 
 

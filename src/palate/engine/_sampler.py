@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from palate.engine._decoder import Decoder, longest_supported
-from palate.engine._decoding import Decoding
+from palate.engine._decoding import Decoding, evened
 from palate.engine._draw import Draw, row_keys
 
 if TYPE_CHECKING:
@@ -136,6 +136,8 @@ class Sampler:
         """Longest first, so that little is padding and a group that is too large is met at once."""
         pieces = sorted(_pieces(waiting, self._rows_at_once), key=lambda item: -len(item.prompt))
         longest, count, widest = len(pieces[0].prompt), 0, 0
+        if self._record:
+            longest, most_tokens = evened(longest), evened(most_tokens)
         for item in pieces:
             widest = max(widest, len(item.samples))
             held = (count + 1) * (longest + widest * most_tokens) * token
