@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from palate.engine import _decoding, _linear  # noqa: E402
-from palate.engine._decoder import Decoder, longest_supported  # noqa: E402
+from palate.engine._decoder import Decoder, Memory, longest_supported  # noqa: E402
 from palate.engine._decoding import Decoding  # noqa: E402
 from palate.engine._draw import Draw, _least_by_halving, _least_by_sorting, row_keys  # noqa: E402
 from palate.engine._sampler import Sampled, Sampler  # noqa: E402
@@ -117,6 +117,35 @@ def test_logits_are_those_of_transformers(
     for row, (prompt, text) in enumerate((p, t) for p, texts in zip(PROMPTS, rows, strict=True) for t in texts):
         expected = models[kind](torch.tensor([[*prompt, *text]])).logits[0, len(prompt) - 1 : -1]
         torch.testing.assert_close(torch.stack([logits[row] for logits in seen]), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("ends", [6, 60])
+@torch.inference_mode()
+def test_unchanging_shapes_give_the_same_texts(
+    models: dict[str, Any], ends: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when rows leave and room is made; with many end tokens rows leave before there is any room."""
+    monkeypatch.setattr(_decoding, "_ROOM", 8)
+    monkeypatch.setattr(_decoding, "_EVEN", 8)
+    rooms: list[int] = []
+    keep = Memory.keep
+
+    def watched(self: Memory, *which: Any) -> None:
+        rooms.append(self.room)
+        keep(self, *which)
+
+    monkeypatch.setattr(Memory, "keep", watched)
+    keys = [row_keys(prompt, 0, range(6)) for prompt in PROMPTS]
+    group = {"most_tokens": 40, "end_ids": frozenset(range(ends)), "pad_id": 0, "record": False}
+    draw, decoder = Draw(97, 1.0, 1.0, torch.device("cpu")), Decoder(models["qwen3"])
+    sampler = Sampler(models["qwen3"], set(range(ends)), 0)
+    plain, static = (
+        [[sampler._text(row) for row in rows] for rows in Decoding(decoder, draw, PROMPTS, keys, **group, **way).run()]
+        for way in ({"static": False}, {"static": True})
+    )
+    assert plain == static
+    assert rooms
+    assert ends == 6 or 0 in rooms
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma"])

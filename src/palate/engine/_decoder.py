@@ -109,10 +109,11 @@ class Memory:
 
     def keep(self, prompts: Tensor, samples: Tensor) -> None:
         """Only these prompts, and of each of them these samples (prompts, samples)."""
-        for layer, (prefix, own) in enumerate(zip(self.prefix, self.own, strict=True)):
-            self.prefix[layer] = prefix[:, prompts]
+        for layer, held in enumerate(self.prefix):
+            self.prefix[layer] = held[:, prompts]
+        for layer, held in enumerate(self.own):
             # Indices that are not side by side put what they pick first: (prompts, samples, 2, heads, room, size).
-            picked = own[:, prompts[:, None], :, samples]
+            picked = held[:, prompts[:, None], :, samples]
             self.own[layer] = picked.permute(2, 0, 3, 1, 4, 5).contiguous()
 
 
@@ -249,7 +250,8 @@ class Decoder:
         parts = parts.view(*parts.shape[:-1], -1, self.size)
         if layer.query_norm is None or layer.key_norm is None:
             return parts
-        queries, keys, values = parts.split([self.heads, self.key_heads, self.key_heads], -2)
+        sizes = (self.heads, self.key_heads, self.key_heads)
+        queries, keys, values = torch.split_with_sizes(parts, sizes, -2)
         return torch.cat([layer.query_norm(queries), layer.key_norm(keys), values], -2)
 
     def _turned(self, layer: _Layer, hidden: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor]:
@@ -269,7 +271,6 @@ def _attend(queries: Tensor, prefix: Tensor, own: tuple[Tensor, Tensor], mask: T
     All queries of a prompt's samples go into one product with its keys, which is why they need be held but once.
     """
     prompts, heads, samples, group, size = queries.shape
-    shared = prefix.shape[3]
     together = queries.view(prompts * heads, samples * group, size)
     apart = queries.view(prompts * heads * samples, group, size)
     over_prefix = torch.bmm(together, prefix[0].flatten(0, 1).transpose(1, 2))
