@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from palate.engine._chat import Chat
 
 
+RENDERING = 1
+"""Part of every fingerprint: raise it when conversations are put into tokens otherwise."""
+
+
 class _Loaded:
     """What models of every kind need: a folder, a device, a precision, a tokenizer."""
 
@@ -44,8 +48,8 @@ class _Loaded:
 
     @property
     def fingerprint(self) -> str:
-        """The files, the precision and the kind of device."""
-        return f"{folder_fingerprint(self._folder)}-{self._dtype}-{self._device.split(':')[0]}"
+        """The files, the precision, the kind of device, and how conversations are written."""
+        return f"{folder_fingerprint(self._folder)}-{self._dtype}-{self._device.split(':')[0]}-{RENDERING}"
 
     def _chat(self) -> Chat:
         """The tokenizer with its template; that there is none is an error now, not after an hour."""
