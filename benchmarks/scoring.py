@@ -161,7 +161,7 @@ def main() -> None:
         groups = [Group(prefix, responses) for prefix, responses in given]
         distinct = sum(group.size for group in groups)
         model.set_attn_implementation("sdpa")
-        usual_loop(model, given[:1])
+        usual_loop(model, [(given[0][0], given[0][1][:1])])
         usual, plain = timed(functools.partial(usual_loop, model, given), chosen.device, chosen.repeats)
         alone = [usual_loop(model, [(p, [r])])[0][0] for p, responses in given[:4] for r in responses[:2]]
         ours = scorer.Scorer(model, **({"budget": chosen.budget} if chosen.budget else {}))
