@@ -43,7 +43,7 @@ def folder(path: Path, users: list[object], comparisons: list[object]) -> Path:
     return path
 
 
-def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+def expect_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -75,7 +75,7 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
 def test_a_wrong_name_is_met_with_the_nearest_right_one(
     palate: Palate, words: tuple[str, ...], said: tuple[str, ...]
 ) -> None:
-    refused(palate(*words), *said)
+    expect_refused(palate(*words), *said)
 
 
 def test_broken_json_names_the_file_and_the_line(palate: Palate, tmp_path: Path) -> None:
@@ -84,45 +84,45 @@ def test_broken_json_names_the_file_and_the_line(palate: Palate, tmp_path: Path)
     lines = (held / "comparisons.jsonl").read_text().splitlines()
     lines[6] = lines[6][:20]
     (held / "comparisons.jsonl").write_text("\n".join(lines) + "\n")
-    refused(palate("eval", "mine", "--rm", "random"), "comparisons.jsonl:7")
+    expect_refused(palate("eval", "mine", "--rm", "random"), "comparisons.jsonl:7")
 
 
 def test_a_field_of_the_wrong_type_is_named(palate: Palate, tmp_path: Path) -> None:
     folder(tmp_path / "mine", [USER], [COMPARISON, COMPARISON | {"id": "r", "question": 5}])
-    refused(palate("eval", "mine", "--rm", "random"), "comparisons.jsonl:2", "question")
+    expect_refused(palate("eval", "mine", "--rm", "random"), "comparisons.jsonl:2", "question")
 
 
 def test_an_empty_file(palate: Palate, tmp_path: Path) -> None:
     folder(tmp_path / "mine", [USER], [])
-    refused(palate("eval", "mine", "--rm", "random"), "comparisons.jsonl")
+    expect_refused(palate("eval", "mine", "--rm", "random"), "comparisons.jsonl")
 
 
 def test_one_user_only_has_no_stranger(palate: Palate, tmp_path: Path) -> None:
     folder(tmp_path / "mine", [USER], [COMPARISON])
-    refused(palate("eval", "mine", "--rm", "random", "--view", "swapped:posts:1"), "one user only")
+    expect_refused(palate("eval", "mine", "--rm", "random", "--view", "swapped:posts:1"), "one user only")
     assert palate("eval", "mine", "--rm", "random").returncode == 0
 
 
 def test_a_plug_in_that_raises_says_where(palate: Palate, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import math\n\nclass Mine:\n    name = 'mine'\n\nmath.sqrt(-1)\n")
-    refused(palate("eval", "mini", "--rm", "./mine.py:Mine"), "ValueError", "mine.py, line 6")
+    expect_refused(palate("eval", "mini", "--rm", "./mine.py:Mine"), "ValueError", "mine.py, line 6")
 
 
 def test_a_plug_in_that_raises_while_rating_says_where(palate: Palate, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "class Mine:\n    name = 'mine'\n    def rate(self, asks):\n        return asks[0].nothing\n"
     )
-    refused(palate("eval", "mini", "--rm", "./mine.py:Mine"), "AttributeError", "mine.py, line 4", "is kept")
+    expect_refused(palate("eval", "mini", "--rm", "./mine.py:Mine"), "AttributeError", "mine.py, line 4", "is kept")
 
 
 def test_a_folder_that_cannot_be_written(palate: Palate, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file stands where the folder should be")
-    refused(palate("eval", "mini", "--rm", "random"), "cannot write", "--out")
+    expect_refused(palate("eval", "mini", "--rm", "random"), "cannot write", "--out")
 
 
 @pytest.mark.skipif(os.name != "posix" or not Path("/proc/1").exists(), reason="needs a read-only file system")
 def test_a_read_only_disk(palate: Palate) -> None:
-    refused(palate("eval", "mini", "--rm", "random", "--out", "/proc/palate"), "cannot write", "--out")
+    expect_refused(palate("eval", "mini", "--rm", "random", "--out", "/proc/palate"), "cannot write", "--out")
 
 
 def test_settings_changed_under_an_interrupted_run(palate: Palate, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_settings_changed_under_an_interrupted_run(palate: Palate, tmp_path: Pat
     assert palate(*words).returncode == 0
     [settings] = tmp_path.glob("runs/*/settings.json")
     settings.write_text(settings.read_text().replace('"limit": 4', '"limit": 5'))
-    refused(palate(*words), "has been changed")
+    expect_refused(palate(*words), "has been changed")
 
 
 def test_odd_names_are_only_names(palate: Palate, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_odd_names_are_only_names(palate: Palate, tmp_path: Path) -> None:
 
 def test_ten_megabytes_in_one_response(palate: Palate, tmp_path: Path) -> None:
     folder(tmp_path / "mine", [USER], [COMPARISON, COMPARISON | {"id": "long", "chosen": "word " * 2_000_000}])
-    refused(palate("eval", "mine", "--rm", "longest"), "comparisons.jsonl:2", "10,000,000 characters")
+    expect_refused(palate("eval", "mine", "--rm", "longest"), "comparisons.jsonl:2", "10,000,000 characters")
 
 
 # Language models.
@@ -168,7 +168,7 @@ def tiny(tiny_models: TinyModels) -> TinyModels:
 @pytest.mark.parametrize("kind", ["hf", "judge"])
 def test_a_model_that_is_nowhere(palate: Palate, tiny: TinyModels, tmp_path: Path, kind: str) -> None:
     done = palate(*rated(f"{kind}:nobody/nothing"), HF_ENDPOINT="http://127.0.0.1:9", HF_HOME=str(tmp_path))
-    refused(done, "cannot get the model 'nobody/nothing' from the hub", "give a local folder")
+    expect_refused(done, "cannot get the model 'nobody/nothing' from the hub", "give a local folder")
 
 
 @pytest.mark.parametrize("kind", ["hf", "likelihood"])
@@ -177,27 +177,27 @@ def test_a_folder_without_a_tokenizer(palate: Palate, tiny: TinyModels, tmp_path
     for file in ("config.json", "model.safetensors"):
         (tmp_path / "bare").mkdir(exist_ok=True)
         shutil.copy(made / file, tmp_path / "bare" / file)
-    refused(palate(*rated(f"{kind}:bare")), "bare: no tokenizer can be loaded", "beside its weights")
+    expect_refused(palate(*rated(f"{kind}:bare")), "bare: no tokenizer can be loaded", "beside its weights")
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_folder_that_holds_no_model(palate: Palate, tiny: TinyModels, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    refused(palate(*rated("judge:empty")), "empty: ")
+    expect_refused(palate(*rated("judge:empty")), "empty: ")
 
 
 def test_a_classifier_with_several_logits(palate: Palate, tiny: TinyModels) -> None:
     made = tiny.classifier(labels=5)
-    refused(palate(*rated(f"hf:{made}")), "gives 5 logits", "LABEL_4", "index=0")
+    expect_refused(palate(*rated(f"hf:{made}")), "gives 5 logits", "LABEL_4", "index=0")
 
 
 def test_a_language_model_is_no_classifier(palate: Palate, tiny: TinyModels) -> None:
-    refused(palate(*rated(f"hf:{tiny.causal()},index=0")), "lack score.weight", "at random")
+    expect_refused(palate(*rated(f"hf:{tiny.causal()},index=0")), "lack score.weight", "at random")
 
 
 def test_a_template_that_refuses_the_place_of_the_view(palate: Palate, tiny: TinyModels) -> None:
     made = tiny.classifier(template="no system")
-    refused(palate(*rated(f"hf:{made},view=system")), "refuses system turns", "view=user")
+    expect_refused(palate(*rated(f"hf:{made},view=system")), "refuses system turns", "view=user")
 
 
 def test_what_does_not_fit_the_context_is_unscored_and_no_error(
@@ -215,7 +215,7 @@ def test_what_does_not_fit_the_context_is_unscored_and_no_error(
 
 def test_a_key_that_is_missing(palate: Palate) -> None:
     done = palate(*rated("judge:some-model,url=https://api.example.org/v1,key=NO_SUCH_KEY"), NO_SUCH_KEY="")
-    refused(done, "api.example.org wants a key", "NO_SUCH_KEY")
+    expect_refused(done, "api.example.org wants a key", "NO_SUCH_KEY")
 
 
 @pytest.mark.parametrize("mood", ["page", "nowhere", "locked"])
@@ -224,5 +224,5 @@ def test_a_server_that_is_no_chat_server(palate: Palate, mood: str, tmp_path: Pa
     with faulty_server() as address:
         spec = f"judge:m,verdict=text,url={address}/{mood}/v1,key=MY_KEY"
         done = palate(*rated(spec), MY_KEY="sk-12345678", PALATE_CACHE=str(tmp_path))
-    refused(done, said[mood])
+    expect_refused(done, said[mood])
     assert "sk-12345678" not in done.stderr

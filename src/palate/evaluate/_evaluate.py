@@ -62,37 +62,6 @@ def evaluate(
     as an object; an object without a `fingerprint` starts a new run each time, since nothing tells
     whether it is the same as before.
     """
-    run = prepare_and_rate(
-        benchmark,
-        reward_models,
-        views,
-        retriever=retriever,
-        writer=writer,
-        budget=budget,
-        limit=limit,
-        seed=seed,
-        out=out,
-        data_dir=data_dir,
-        progress=progress,
-    )
-    return summarise(run)
-
-
-def prepare_and_rate(
-    benchmark: str | Path | Benchmark,
-    reward_models: Sequence[str | RewardModel],
-    views: Sequence[str] | None,
-    *,
-    retriever: str,
-    writer: str,
-    budget: str | None,
-    limit: int | None,
-    seed: int,
-    out: str | Path,
-    data_dir: str | Path | None,
-    progress: Report | None,
-) -> Run:
-    """All of `evaluate` but the statistics: the finished run."""
     if limit is not None and limit < 1:
         raise PalateError(f"the limit is a number of items from 1; {limit} was given")
     if not isinstance(benchmark, Benchmark):
@@ -128,7 +97,7 @@ def prepare_and_rate(
     run = Run.create_or_resume(Path(out), settings, rated)
     with RunWriter(run) as opened:
         _rate_all(opened, models, specs, items, builder, seed, progress or (lambda what, done, total: None))
-    return run
+    return summarise(run)
 
 
 def _language_model(text: str) -> LanguageModel:
