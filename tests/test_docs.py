@@ -85,7 +85,8 @@ def test_commands_exist(page: Path) -> None:
     for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words and words[0] == "palate":
-            app.parse_args(words[1:], exit_on_error=False, print_error=False)
+            command, *_ = app.parse_args(words[1:], exit_on_error=False, print_error=False)
+            assert callable(command), line
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/reward-models.md"])

@@ -77,7 +77,7 @@ def lines(draw: st.DrawFn, record: dict[str, object]) -> bytes:
     return data + draw(st.sampled_from([b"", b"\n", b"\xff\n", b"\x00", b'"\\ud800"', b"[" * 3000]))
 
 
-def load_or_refuse(spec: str | Path) -> None:
+def assert_loaded_or_refused(spec: str | Path) -> None:
     for reading in (load_benchmark, check_benchmark):
         try:
             found = reading(spec)
@@ -96,7 +96,7 @@ def test_no_folder_breaks_the_reader(users: bytes, comparisons: bytes, card: byt
         (Path(folder) / "comparisons.jsonl").write_bytes(comparisons)
         if card is not None:
             (Path(folder) / "card.json").write_bytes(card)
-        load_or_refuse(Path(folder))
+        assert_loaded_or_refused(Path(folder))
 
 
 @QUICK
@@ -107,7 +107,7 @@ def test_no_folder_breaks_the_reader(users: bytes, comparisons: bytes, card: byt
 def test_no_file_breaks_the_reader(data: bytes, name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / name).write_bytes(data)
-        load_or_refuse(Path(folder) / name)
+        assert_loaded_or_refused(Path(folder) / name)
 
 
 @QUICK
@@ -115,13 +115,13 @@ def test_no_file_breaks_the_reader(data: bytes, name: str) -> None:
 def test_no_json_list_breaks_the_reader(data: list[object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "a.json").write_text(json.dumps(data))
-        load_or_refuse(Path(folder) / "a.json")
+        assert_loaded_or_refused(Path(folder) / "a.json")
 
 
 @QUICK
 @given(spec=st.text(st.characters(exclude_characters="/."), max_size=20))
 def test_no_spec_breaks_the_reader(spec: str) -> None:
-    load_or_refuse(spec)
+    assert_loaded_or_refused(spec)
 
 
 words = st.text(max_size=10)

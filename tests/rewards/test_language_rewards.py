@@ -264,12 +264,12 @@ class Scripted:
     name = fingerprint = "scripted"
     context = None
 
-    def status(self) -> str:
-        return ""
-
     def __init__(self, says: Callable[[str], str | Failure], shares: Callable[[str], Chosen | Failure] | None = None):
         self.says, self.shares = says, shares
         self.chosen = self.written = 0
+
+    def status(self) -> str:
+        return ""
 
     def count_tokens(self, turns: Conversation) -> int | None:
         return None
@@ -286,7 +286,7 @@ class Scripted:
         return [self.shares(request.turns[-1].content) for request in requests]
 
     def likelihood(self, requests: Sequence[LikelihoodRequest]) -> list[Any]:
-        raise NotImplementedError
+        return [Failure("this model only writes and chooses") for _ in requests]
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, spec: str, model: Scripted) -> Any:
