@@ -68,3 +68,9 @@ def test_any_text_gives_a_grade_in_range_or_none(text: str, top: float) -> None:
 def test_much_of_anything_is_read(piece: str) -> None:
     grade = read_grade(piece * (190_000 // len(piece)), 10)
     assert grade is None or 0 <= grade <= 10
+
+
+@pytest.mark.parametrize(("last", "grade"), [("Score: 7", 7), ("[[7]]", 7), ("Score: 7\nScore: 8", None), ("", None)])
+def test_a_grade_is_found_at_the_end_of_a_long_text(last: str, grade: int | None) -> None:
+    reasoning = "The reply lists five teas and explains how to brew one. "
+    assert read_grade(f"{reasoning * (500_000 // len(reasoning))}\n{last}", 10) == grade

@@ -43,6 +43,8 @@ TEMPLATES = [
     "{x}: 9/10, {y}: 6/10",
     "答案：{x}",
 ]
+REASONING = "Response A lists five teas while Response B explains how to brew one. "
+LONG = REASONING * (500_000 // len(REASONING))
 PIECES = [
     "A",
     "B",
@@ -103,6 +105,33 @@ def test_reasoning_never_decides(reasoning: str, verdict: str) -> None:
     assert read_verdict(f"<think>Verdict: {verdict}") is None
 
 
-@pytest.mark.parametrize("piece", [*PIECES, "A\n", "Response A is better. ", "Verdict: A\n", "<", "\\text{", "( "])
+@pytest.mark.parametrize(
+    "piece", [*PIECES, "A\n", "Response A is better. ", "Verdict: A\n", "<", "\\text{", "( ", "\u0315\u0300"]
+)
 def test_much_of_anything_is_read(piece: str) -> None:
     assert read_verdict(piece * (190_000 // len(piece))) in ("A", "B", "tie", None)
+
+
+@pytest.mark.parametrize("verdict", ["A", "B", "tie"])
+@pytest.mark.parametrize(
+    "text", ["{long}[[{verdict}]]", "Verdict: {verdict}\n{long}", "{long}\n{verdict}", "{long}\nVerdict: {verdict}"]
+)
+def test_a_verdict_is_found_at_either_end_of_a_long_text(text: str, verdict: str) -> None:
+    assert read_verdict(text.format(long=LONG, verdict=verdict)) == verdict
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{long}", "[[A]] {long}[[B]]", "{long}[[A]] {long}[[B]]", "{long}Verdict: A\nVerdict: B", "<think>{long}[[B]]"],
+)
+def test_a_long_text_that_decides_nothing_or_both_has_no_verdict(text: str) -> None:
+    assert read_verdict(text.format(long=LONG)) is None
+
+
+def test_a_correction_is_heard_across_a_long_text() -> None:
+    assert read_verdict(f"[[A]] {LONG} On reflection: [[B]]") == "B"
+
+
+@pytest.mark.parametrize("letters", ["\u0315\u0300", "é", "e\u0301", "好"])
+def test_a_long_run_of_any_script_hides_no_verdict(letters: str) -> None:
+    assert read_verdict(f"{letters * (500_000 // len(letters))} [[Ｂ]]") == "B"

@@ -8,10 +8,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from faulty_server import faulty_server  # noqa: E402
 from palate import evaluate  # noqa: E402
 from palate.engine import Conversation, Failure, WriteRequest, Written, open_language_model  # noqa: E402
+from palate.evaluate import Run  # noqa: E402
+from palate.evaluate._ratings import Ratings  # noqa: E402
 from palate.records import Benchmark, Card, Comparison, Judgement, PalateError, Part, Post, User, View  # noqa: E402
-from palate.views import ViewBuilder, Writer, parse_view  # noqa: E402
+from palate.views import Missing, ViewBuilder, Writer, parse_view  # noqa: E402
 from tiny_models import CONTEXT, TinyModels  # noqa: E402
 
 CARD = Card(name="test", title="test", version="1", licence="none", source="the test")
@@ -78,6 +81,12 @@ def echo(model: Echo) -> Writer:
     return Writer(model)  # type: ignore[arg-type]
 
 
+def persona(writer: Writer, history: Sequence[Part]) -> list[Part]:
+    [found] = writer.personas([history])
+    assert isinstance(found, list), found.reason
+    return found
+
+
 @pytest.mark.parametrize("kind", ["persona", "plan"])
 def test_written_once_and_the_same_every_time(tiny_models: TinyModels, own_cache: Path, kind: str) -> None:
     folder = str(tiny_models.causal("qwen2"))
@@ -126,14 +135,14 @@ def test_swapped_is_written_from_the_strangers_history(kind: str) -> None:
 
 
 def test_braces_in_a_post_are_only_braces() -> None:
-    [[part]] = echo(Echo()).personas([[Part(kind="post", text="{history} {0} {prompt!r}")]])
+    [part] = persona(echo(Echo()), [Part(kind="post", text="{history} {0} {prompt!r}")])
     assert "{history} {0} {prompt!r}" in part.text
 
 
 def test_history_beyond_the_context_gives_way(tiny_models: TinyModels, own_cache: Path) -> None:
     model = open_language_model(str(tiny_models.causal()))
     history = [Part(kind="post", text=f"Post {n}: " + "tea " * 40) for n in range(20)]
-    [[part]] = Writer(model).personas([history])
+    [part] = persona(Writer(model), history)
     assert part.content
     seen = Echo()
     seen.context = CONTEXT
@@ -141,16 +150,40 @@ def test_history_beyond_the_context_gives_way(tiny_models: TinyModels, own_cache
     assert "Post 0" in seen.asked[0] and "Post 19" not in seen.asked[0]
     assert len(seen.asked[0].split()) + 160 <= CONTEXT
     assert "Short." in seen.asked[1] and "word word" not in seen.asked[1]
-    assert echo(seen).personas([[Part(kind="post", text="word " * 2000)]]) == [[]]
+    [lost] = echo(seen).personas([[Part(kind="post", text="word " * 2000)]])
+    assert lost == Failure("the writer echo could not write: no part of the history fits its context")
 
 
-def test_a_writer_that_fails_is_heard_of() -> None:
+@pytest.mark.parametrize("view", ["persona", "plan", "plan+persona", "persona+posts:2", "posts:2+plan"])
+def test_a_user_for_whom_the_writer_fails_has_no_view_and_says_why(view: str) -> None:
     """A persona that could not be written must not pass for a person of whom nothing is known."""
-    with pytest.raises(PalateError, match="the writer echo could not write: content filter"):
-        built(echo(Echo(fails="person")), "persona")
-    with pytest.warns(UserWarning, match="1 of 2 views could not be written: content filter"):
-        views = built(echo(Echo(fails="bicycle")), "persona", [ITEMS[0], ITEMS[2]])
-    assert views["q1"].parts and not views["q3"].parts
+    builder = ViewBuilder(BENCHMARK, writer=echo(Echo(fails="bicycle")))
+    lost = Missing("the writer echo could not write: content filter")
+    found = builder.build(parse_view(view), ITEMS)
+    assert [one == lost for one in found] == [False, False, True, False]
+    assert [isinstance(one, View) and bool(one.parts) for one in found] == [True, True, False, False]
+    for one, among_others in zip(ITEMS, found, strict=True):
+        assert builder.build(parse_view(view), [one]) == [among_others]
+
+
+def test_a_stranger_for_whom_the_writer_fails_is_missed_by_who_would_have_seen_them() -> None:
+    builder = ViewBuilder(BENCHMARK, writer=echo(Echo(fails="bicycle")))
+    found = builder.build(parse_view("swapped:persona"), ITEMS[:3])
+    assert [isinstance(one, Missing) for one in found] == [True, True, False]
+
+
+def test_what_the_writer_refused_is_unscored_in_the_run(own_cache: Path, tmp_path: Path) -> None:
+    cat = User(id="cat", posts=(Post(id="c1", text="The forbidden word."),))
+    refused = item("q5", "cat", "What should I drink?")
+    benchmark = Benchmark(card=CARD, users={"ann": ANN, "cat": cat}, comparisons=(*ITEMS[:2], refused))
+    with faulty_server() as address:
+        summary = evaluate(benchmark, ["overlap"], ["persona"], writer=f"m,url={address}/good/v1", out=tmp_path)
+    rated = Ratings.of(Run.open(Path(summary.run))).rated("overlap", "persona")
+    reason = "the writer m could not write: HTTP 400: this prompt is not allowed here"
+    assert {name: rating.unscored for name, rating in rated.items()} == {"q1": None, "q2": None, "q5": reason}
+    [result] = summary.results
+    assert (result.unscored, result.empty) == (1, 0)
+    assert any(reason in warning for warning in summary.warnings)
 
 
 def test_a_view_that_nobody_writes_is_refused() -> None:

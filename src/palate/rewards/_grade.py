@@ -7,21 +7,9 @@ A grade brings its own scale (`4 out of 5`, `85%`) or is meant on the scale that
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
-from itertools import pairwise
-from typing import Generic, NamedTuple, TypeVar
 
-Found = TypeVar("Found")
-
-
-class Said(NamedTuple, Generic[Found]):
-    """A verdict or a grade, and where in the cleaned text it stands."""
-
-    start: int
-    end: int
-    value: Found
-
+from palate.rewards._said import Said, clean, settle
 
 _WORDS = {word: str(n) for n, word in enumerate("zero one two three four five six seven eight nine ten".split())}
 _NUMBER = rf"(?:\d{{1,4}}(?:\.\d{{1,6}}|,\d{{1,2}})?|{'|'.join(_WORDS)})(?!\w)"
@@ -125,73 +113,3 @@ def _rescaled(grade: str, scale: str | None, top: float) -> float | None:
 
 def _number(digits: str) -> float:
     return float(_WORDS.get(digits.lower(), digits).replace(",", "."))
-
-
-# How any judge's text is read, verdicts too: one spelling for what looks alike, no reasoning, no markup.
-
-_LONGEST = 200_000
-_ANSWER = "(?:answer|verdict|choice|winner|preference|decision|final|result|score|grade|rating)"
-_THINK = re.compile(r"[<\[](/?)(?:think|(?:thinking|thought|reasoning|analysis|scratchpad)(?=>))[>\]]", re.I)
-_SAME = str.maketrans("‐‑‒–—―−“”„«»‘’‚【】「」〔〕、。", '-------"""""\'\'\'[][][],.')
-_MARKUP = [
-    (re.compile("[\u200b-\u200f\u2060\ufe0f\ufeff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"), ""),
-    (re.compile(r"\\(?:text|math)[a-z]*\{([^{}]*)\}|\\[;,!]|\\quad"), r"\1"),
-    (re.compile(r"\\boxed ?\{([^{}]*)\}"), r"[[\1]]"),
-    (re.compile(r"\\succ"), ">"),
-    (re.compile(r"\\prec"), "<"),
-    (re.compile(r"\\[\[\]()]|\$"), " "),
-    (re.compile(f"<{_ANSWER}>", re.I), "[["),
-    (re.compile(f"</{_ANSWER}>", re.I), "]]"),
-    (re.compile(r"</?(?:br|p|div|li|ul|ol|tr|h\d)\b[^<>]{0,99}>", re.I), "\n"),
-    (re.compile(r"</?[a-z][^<>\n]{0,99}>|<\|[^<>|\n]{0,40}\|>", re.I), ""),
-    (re.compile(r"```(?:[a-z]+(?=\s))?", re.I), "\n"),
-    (re.compile(r"[*`]|(?<![^\W_])_+|_+(?![^\W_])"), ""),
-    (re.compile(r"[^\S\n]+"), " "),
-    (re.compile(r" ?\n[ \n]*"), "\n"),
-    (re.compile(r"^ ?#+ ?([^\n]+)", re.M), r"\1:"),  # a heading announces what comes next
-    (re.compile(r"^ ?(?:[-•>] )+", re.M), ""),
-]
-
-
-def clean(text: str) -> str:
-    """The text without its reasoning and markup; a boxed or tagged answer becomes `[[answer]]`.
-
-    Reasoning that never ends hides all that follows it; an end without a beginning, all before.
-
-    >>> clean("<think>A?</think>## Verdict\\n<answer>Ｂ</answer>")
-    'Verdict:\\n[[B]]'
-    """
-    kept: list[str] = []
-    thinking = False
-    pieces = _THINK.split(text)
-    for spoken, closing in zip(pieces[::2], [None, *pieces[1::2]], strict=True):
-        if closing and not thinking:
-            kept.clear()
-        thinking = closing == ""
-        if not thinking:
-            kept.append(spoken)
-    cleaned = " ".join(kept)
-    if len(cleaned) > _LONGEST:  # a model in a loop: nothing to read, and slow
-        return ""
-    cleaned = unicodedata.normalize("NFKC", cleaned.translate(_SAME)).replace("\r", "\n")
-    for pattern, plain in _MARKUP:
-        cleaned = pattern.sub(plain, cleaned)
-    return cleaned.strip()
-
-
-_CORRECTION = re.compile(
-    r"\b(?:actually|correction|on reflection|on second thoughts?|wait|mixed up|changed my mind"
-    r"|reconsider\w*|scratch that|was wrong)\b",
-    re.I,
-)
-
-
-def settle(said: list[Said[Found]], text: str) -> Found | None:
-    """What stands after corrections; None for a contradiction."""
-    value: Found | None = said[0].value
-    for earlier, later in pairwise(said):
-        if _CORRECTION.search(text, earlier.end, later.end):
-            value = later.value
-        elif later.value != value:
-            value = None
-    return value

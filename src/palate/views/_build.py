@@ -7,6 +7,7 @@ from itertools import islice
 
 import msgspec
 
+from palate.engine import Failure
 from palate.records import Benchmark, Judgement, PalateError, Part, Post, User, View
 from palate.views._budget import Budget, counter, fit
 from palate.views._history import Item, visible_judgements, visible_posts
@@ -88,10 +89,10 @@ class ViewBuilder:
 
     def _written(
         self, spec: ViewSpec, items: Sequence[Item], whose: Sequence[User | Missing]
-    ) -> list[dict[str, list[Part]]]:
+    ) -> list[dict[str, list[Part] | Failure]]:
         """What a language model wrote for each item, by kind. A persona is the same for all of a user's items
         that see the same history; a plan is made for the question."""
-        found: list[dict[str, list[Part]]] = [{} for _ in items]
+        found: list[dict[str, list[Part] | Failure]] = [{} for _ in items]
         kinds = [kind for kind in WRITTEN if spec.shows(kind)]
         if not kinds or self._writer is None:
             return found
@@ -126,6 +127,8 @@ class ViewBuilder:
             return bool(visible_judgements(user, item))
         if piece.kind in WRITTEN:
             return bool(visible_posts(user, item) or visible_judgements(user, item))
+        if piece.kind == "user":
+            return True
         return bool(getattr(user, piece.kind))
 
     def _ranked_histories(
@@ -159,7 +162,7 @@ class ViewBuilder:
         item: Item,
         user: User,
         histories: list[list[Part]],
-        written: dict[str, list[Part]],
+        written: dict[str, list[Part] | Failure],
     ) -> View | Missing:
         fixed: list[Part | None] = []
         for piece in spec.pieces:
@@ -168,7 +171,10 @@ class ViewBuilder:
             elif piece.kind == "values":
                 fixed.append(values_part(user))
             elif piece.kind in WRITTEN:
-                fixed.extend(written.get(piece.kind, []))
+                parts = written.get(piece.kind, [])
+                if isinstance(parts, Failure):  # an empty view would say that nothing is known of this user
+                    return Missing(parts.reason)
+                fixed.extend(parts)
             elif piece.kind == "oracle":
                 if not item.privileged.aspects:
                     return Missing("this item has no rubric aspects")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 
-from palate.engine import Failure, LanguageModel, Sampling, Turn, WriteRequest
-from palate.records import PalateError, Part
+from palate.engine import Failure, LanguageModel, Sampling, Turn, WriteRequest, Written
+from palate.records import Part
 
 PERSONA = (
     "Here is what one person wrote and chose before.\n\n{history}\n\n"
@@ -28,7 +27,9 @@ MOST_TOKENS = 160
 class Writer:
     """Writes personas and plans. The same history and prompt always give the same text.
 
-    Where the history is more than the model's context holds, the least relevant parts are left out.
+    Where the history is more than the model's context holds, the least relevant parts are left out. What the
+    model fails to write is a failure with its reason, for this person or ask alone: whether others could be
+    written does not matter, so that nothing depends on who else is asked about at the same time.
     """
 
     def __init__(self, model: LanguageModel) -> None:
@@ -39,24 +40,18 @@ class Writer:
         """The model's."""
         return self._model.fingerprint
 
-    def personas(self, histories: Sequence[Sequence[Part]]) -> list[list[Part]]:
+    def personas(self, histories: Sequence[Sequence[Part]]) -> list[list[Part] | Failure]:
         """One part for each person; none where there is no history or the model had nothing to say."""
         asked = [self._fitted(PERSONA, history) for history in histories]
-        texts = self._write(asked)
-        return [
-            [Part(kind="persona", text=f"Who this user is: {text}", content=text)] if text else [] for text in texts
-        ]
+        return [text if isinstance(text, Failure) else _persona(text) for text in self._write(asked)]
 
-    def plans(self, histories: Sequence[Sequence[Part]], prompts: Sequence[str]) -> list[list[Part]]:
+    def plans(self, histories: Sequence[Sequence[Part]], prompts: Sequence[str]) -> list[list[Part] | Failure]:
         """A few parts for each ask, one for each aspect that the model guessed."""
         asked = [self._fitted(PLAN, history, prompt=prompt) for history, prompt in zip(histories, prompts, strict=True)]
-        return [
-            [Part(kind="plan", text=f"This user may look for: {aspect}", content=aspect) for aspect in _listed(text)]
-            for text in self._write(asked)
-        ]
+        return [text if isinstance(text, Failure) else _plan(text) for text in self._write(asked)]
 
-    def _fitted(self, question: str, history: Sequence[Part], **words: str) -> str | None:
-        """What is put to the model; None where there is no history or no part of it fits the context."""
+    def _fitted(self, question: str, history: Sequence[Part], **words: str) -> str | Failure | None:
+        """What is put to the model; None where there is no history, a failure where no part of it fits the context."""
 
         def ask(parts: Sequence[Part]) -> str:
             return question.format(history=_shown(parts), **words)
@@ -66,26 +61,38 @@ class Writer:
             needed = None if context is None else self._model.count_tokens(_turns(ask(parts)))
             return context is None or needed is None or needed + MOST_TOKENS <= context
 
+        if not history:
+            return None
         parts = list(history)
         if not fits(parts):
             parts = [part for part in parts if fits([part])]
         while parts and not fits(parts):
             parts.pop()
-        return ask(parts) if parts else None
+        return ask(parts) if parts else self._failure("no part of the history fits its context")
 
-    def _write(self, asked: Sequence[str | None]) -> list[str]:
+    def _write(self, asked: Sequence[str | Failure | None]) -> list[str | Failure]:
+        """What the model answers to each question; nothing where there was nothing to ask."""
         requests = [
-            WriteRequest(turns=_turns(text), sampling=Sampling(most_tokens=MOST_TOKENS)) for text in asked if text
+            WriteRequest(turns=_turns(text), sampling=Sampling(most_tokens=MOST_TOKENS))
+            for text in asked
+            if isinstance(text, str)
         ]
-        written = self._model.write(requests) if requests else []
-        failed = [one.reason for one in written if isinstance(one, Failure)]
-        if failed and len(failed) == len(written):
-            raise PalateError(f"the writer {self._model.name} could not write: {failed[0]}")
-        if failed:
-            warnings.warn(f"{len(failed)} of {len(written)} views could not be written: {failed[0]}", stacklevel=2)
-        answers = iter(written)
-        found = [next(answers) if text else None for text in asked]
-        return ["" if one is None or isinstance(one, Failure) else one[0].text.strip() for one in found]
+        answers = iter(self._model.write(requests) if requests else [])
+        return [self._text(next(answers)) if isinstance(text, str) else text or "" for text in asked]
+
+    def _text(self, answer: list[Written] | Failure) -> str | Failure:
+        return self._failure(answer.reason) if isinstance(answer, Failure) else answer[0].text.strip()
+
+    def _failure(self, reason: str) -> Failure:
+        return Failure(f"the writer {self._model.name} could not write: {reason}")
+
+
+def _persona(text: str) -> list[Part]:
+    return [Part(kind="persona", text=f"Who this user is: {text}", content=text)] if text else []
+
+
+def _plan(text: str) -> list[Part]:
+    return [Part(kind="plan", text=f"This user may look for: {aspect}", content=aspect) for aspect in _listed(text)]
 
 
 def _turns(text: str) -> tuple[Turn, ...]:

@@ -1,0 +1,92 @@
+"""What a judge said: its text as it is read, with one spelling for what looks alike, and what of it stands.
+
+Texts of any length are read whole, since a verdict may stand at either end and what contradicts it anywhere. So
+every pass, here and in the rules for verdicts and grades, takes time in proportion to the text and no more.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import pairwise
+from typing import Generic, NamedTuple, TypeVar
+
+Found = TypeVar("Found")
+
+
+class Said(NamedTuple, Generic[Found]):
+    """A verdict or a grade, and where in the cleaned text it stands."""
+
+    start: int
+    end: int
+    value: Found
+
+
+_ANSWER = "(?:answer|verdict|choice|winner|preference|decision|final|result|score|grade|rating)"
+_THINK = re.compile(r"[<\[](/?)(?:think|(?:thinking|thought|reasoning|analysis|scratchpad)(?=>))[>\]]", re.I)
+_PIECE = re.compile("[\x00-\x7f]*[^\x00-\x7f]{0,1000}")  # an ASCII character never joins what stands before it
+_SAME = str.maketrans("‐‑‒–—―−“”„«»‘’‚【】「」〔〕、。", '-------"""""\'\'\'[][][],.')
+_MARKUP = [
+    (re.compile("[\u200b-\u200f\u2060\ufe0f\ufeff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"), ""),
+    (re.compile(r"\\(?:text|math)[a-z]*\{([^{}]*)\}|\\[;,!]|\\quad"), r"\1"),
+    (re.compile(r"\\boxed ?\{([^{}]*)\}"), r"[[\1]]"),
+    (re.compile(r"\\succ"), ">"),
+    (re.compile(r"\\prec"), "<"),
+    (re.compile(r"\\[\[\]()]|\$"), " "),
+    (re.compile(f"<{_ANSWER}>", re.I), "[["),
+    (re.compile(f"</{_ANSWER}>", re.I), "]]"),
+    (re.compile(r"</?(?:br|p|div|li|ul|ol|tr|h\d)\b[^<>]{0,99}>", re.I), "\n"),
+    (re.compile(r"</?[a-z][^<>\n]{0,99}>|<\|[^<>|\n]{0,40}\|>", re.I), ""),
+    (re.compile(r"```(?:[a-z]+(?=\s))?", re.I), "\n"),
+    (re.compile(r"[*`]|(?<![^\W_])_+|_+(?![^\W_])"), ""),
+    (re.compile(r"[^\S\n]+"), " "),
+    (re.compile(r" ?\n[ \n]*"), "\n"),
+    (re.compile(r"^ ?#+ ?([^\n]+)", re.M), r"\1:"),  # a heading announces what comes next
+    (re.compile(r"^ ?(?:[-•>] )+", re.M), ""),
+]
+
+
+def clean(text: str) -> str:
+    """The text without its reasoning and markup; a boxed or tagged answer becomes `[[answer]]`.
+
+    Reasoning that never ends hides all that follows it; an end without a beginning, all before.
+
+    >>> clean("<think>A?</think>## Verdict\\n<answer>Ｂ</answer>")
+    'Verdict:\\n[[B]]'
+    """
+    kept: list[str] = []
+    thinking = False
+    pieces = _THINK.split(text)
+    for spoken, closing in zip(pieces[::2], [None, *pieces[1::2]], strict=True):
+        if closing and not thinking:
+            kept.clear()
+        thinking = closing == ""
+        if not thinking:
+            kept.append(spoken)
+    cleaned = _one_spelling(" ".join(kept).translate(_SAME)).replace("\r", "\n")
+    for pattern, plain in _MARKUP:
+        cleaned = pattern.sub(plain, cleaned)
+    return cleaned.strip()
+
+
+def _one_spelling(text: str) -> str:
+    """NFKC, piece by piece: the time to sort a run of accents grows with the square of its length."""
+    return "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
+
+
+_CORRECTION = re.compile(
+    r"\b(?:actually|correction|on reflection|on second thoughts?|wait|mixed up|changed my mind"
+    r"|reconsider\w*|scratch that|was wrong)\b",
+    re.I,
+)
+
+
+def settle(said: list[Said[Found]], text: str) -> Found | None:
+    """What stands after corrections; None for a contradiction."""
+    value: Found | None = said[0].value
+    for earlier, later in pairwise(said):
+        if _CORRECTION.search(text, earlier.end, later.end):
+            value = later.value
+        elif later.value != value:
+            value = None
+    return value
