@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from palate.engine import Encoder, load_encoder, weights_folder
+from palate.engine import SentenceEncoder, load_encoder, weights_folder
 from palate.records import PalateError
 from tiny_models import TinyModels
 
@@ -23,7 +23,7 @@ def data_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
-def minilm() -> Encoder:
+def minilm() -> SentenceEncoder:
     """The built-in encoder, real weights and all."""
     try:
         return load_encoder("minilm")

@@ -10,55 +10,48 @@ import numpy as np
 import pytest
 
 from hub_server import serving
-from palate.engine import Encoder, load_encoder
-from palate.engine._vectors import VectorCache
+from palate.engine import SentenceEncoder, load_encoder
 from palate.engine._weights import BUILT_IN, BuiltIn, _check_sha256, weights_folder
 from palate.records import PalateError
 
 TEXTS = ["short", "a somewhat longer text", "x " * 300, "", "another"]
 
 
-@pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 def test_vectors_do_not_depend_on_neighbours(own_cache: Path, tiny_encoder: Callable[[int], Path]) -> None:
     folder = str(tiny_encoder(0))
-    together = Encoder(folder)._read(TEXTS)
-    alone = [Encoder(folder)._read([text])[0] for text in TEXTS]
+    together = SentenceEncoder(folder)._read([(text, None) for text in TEXTS])
+    alone = [SentenceEncoder(folder)._read([(text, None)])[0] for text in TEXTS]
     np.testing.assert_allclose(together, alone, atol=1e-5)
 
 
 def test_the_end_of_a_long_text_counts(own_cache: Path, tiny_encoder: Callable[[int], Path]) -> None:
-    encoder = Encoder(str(tiny_encoder(0)))
+    encoder = SentenceEncoder(str(tiny_encoder(0)))
     one, other = encoder.encode(["word " * 500 + "yes", "word " * 500 + "not at all, never"])
     assert np.abs(one - other).max() > 1e-4
 
 
 def test_two_encoders_never_share_a_cached_vector(own_cache: Path, tiny_encoder: Callable[[int], Path]) -> None:
-    one, other = (Encoder(str(tiny_encoder(seed))) for seed in (1, 2))
+    one, other = (SentenceEncoder(str(tiny_encoder(seed))) for seed in (1, 2))
     assert one.fingerprint != other.fingerprint
     first = one.encode(TEXTS)
     assert np.abs(first - other.encode(TEXTS)).max() > 1e-3
-    np.testing.assert_array_equal(first, Encoder(one.name).encode(TEXTS))
+    np.testing.assert_array_equal(first, SentenceEncoder(one.name).encode(TEXTS))
 
 
 def test_cached_vectors_are_not_read_again(
     own_cache: Path, tiny_encoder: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = str(tiny_encoder(3))
-    before = Encoder(folder).encode(TEXTS)
+    before = SentenceEncoder(folder).encode(TEXTS)
 
-    def fail(self: Encoder, texts: list[str]) -> None:
-        raise AssertionError(f"read again: {texts}")
+    def fail(self: SentenceEncoder, pairs: list[tuple[str, str | None]]) -> None:
+        raise AssertionError(f"read again: {pairs}")
 
-    monkeypatch.setattr(Encoder, "_read", fail)
-    np.testing.assert_array_equal(before, Encoder(folder).encode(TEXTS))
+    monkeypatch.setattr(SentenceEncoder, "_read", fail)
+    np.testing.assert_array_equal(before, SentenceEncoder(folder).encode(TEXTS))
 
 
-def test_the_built_in_encoder_gives_unit_vectors(minilm: Encoder) -> None:
+def test_the_built_in_encoder_gives_unit_vectors(minilm: SentenceEncoder) -> None:
     vectors = minilm.encode(["A cat sat on the mat.", "A kitten rested on the rug.", "Interest rates rose."])
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.2
@@ -91,13 +84,22 @@ def test_a_built_in_that_nobody_has_says_what_both_sources_said(
 def test_a_folder_that_is_no_model_is_refused(own_cache: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(PalateError, match="cannot load an encoder"):
-        load_encoder(str(tmp_path / "empty")).encode(["text"])
+        load_encoder(str(tmp_path / "empty"))
 
 
-def test_a_cache_that_cannot_be_written_says_where(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(PalateError, match="PALATE_CACHE"):
-        VectorCache(tmp_path / "file" / "vectors.sqlite", "encoder")
+def test_a_context_makes_no_difference_to_a_sentence(own_cache: Path, tiny_encoder: Callable[[int], Path]) -> None:
+    encoder = SentenceEncoder(str(tiny_encoder(0)))
+    np.testing.assert_array_equal(encoder.encode(["text"]), encoder.encode(["text"], ["context"]))
+
+
+def test_dimensions_are_known_before_and_after_the_first_text(
+    own_cache: Path, tiny_encoder: Callable[[int], Path]
+) -> None:
+    folder = str(tiny_encoder(0))
+    assert SentenceEncoder(folder).dimensions == 32
+    assert SentenceEncoder(folder).encode([]).shape == (0, 32)
+    SentenceEncoder(folder).encode(["text"])
+    assert SentenceEncoder(folder).dimensions == 32
 
 
 def test_contriever_comes_from_the_hub_and_is_mean_pooled(
@@ -127,7 +129,7 @@ print(float((states.mean(0) - torch.tensor(found)).abs().max()) < 1e-5, float(ab
 
 
 def test_the_built_in_encoder_comes_from_the_hub_when_it_answers(
-    own_cache: Path, minilm: Encoder, tmp_path: Path
+    own_cache: Path, minilm: SentenceEncoder, tmp_path: Path
 ) -> None:
     files = {str(f.relative_to(minilm._folder)): f.read_bytes() for f in minilm._folder.rglob("*") if f.is_file()}
     program = (

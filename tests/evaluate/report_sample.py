@@ -147,6 +147,7 @@ def _summary() -> Summary:
             for view in profiles
             for rm, than in (("embedding", "overlap"), ("embedding", "judge:small"), ("judge:small", "overlap"))
         ],
+        "over_baseline": [],
         "slices": slices_of(found),
         "user_accuracies": [
             UserAccuracy(rm=rm, view=view, user_id=f"user-{user}", n=EACH, accuracy=float(np.nanmean(row)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from palate.engine import Encoder
+from palate.engine import SentenceEncoder
 from palate.records import Ask, Judgement, PalateError, Part, View
 from palate.rewards import check_reward_model, make_reward_model, rate
 
@@ -28,14 +28,14 @@ ASPECT = Part(kind="aspect", text="This user looks for: herbal tea", content="he
         ("embedding", ASPECT),
     ],
 )
-def test_what_the_view_shows_decides(minilm: Encoder, spec: str, part: Part) -> None:
+def test_what_the_view_shows_decides(minilm: SentenceEncoder, spec: str, part: Part) -> None:
     ask = Ask(id="a", prompt="A drink?", responses=DRINKS, view=View(name="v", parts=(part,)))
     [rating] = rate(make_reward_model(spec), [ask])
     assert rating.scores is not None and rating.note is None
     assert rating.scores[0] > rating.scores[1]
 
 
-def test_with_nothing_to_go_by_it_is_impersonal_and_says_so(minilm: Encoder) -> None:
+def test_with_nothing_to_go_by_it_is_impersonal_and_says_so(minilm: SentenceEncoder) -> None:
     model = make_reward_model("embedding:reasons")
     nothing = Ask(id="a", prompt="A drink?", responses=DRINKS)
     posts = Ask(id="b", prompt="A drink?", responses=DRINKS, view=View(name="posts:1", parts=(POST,)))
@@ -45,7 +45,7 @@ def test_with_nothing_to_go_by_it_is_impersonal_and_says_so(minilm: Encoder) -> 
     assert plain.scores == fallen_back.scores
 
 
-def test_it_keeps_the_contract(minilm: Encoder) -> None:
+def test_it_keeps_the_contract(minilm: SentenceEncoder) -> None:
     assert all(check.fault is None for check in check_reward_model(make_reward_model("embedding")))
 
 

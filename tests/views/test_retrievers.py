@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palate.engine import Encoder
+from palate.engine import SentenceEncoder
 from palate.records import PalateError
 from palate.views import Search, make_retriever
 
@@ -20,7 +20,7 @@ def test_bm25_finds_the_words_of_the_question() -> None:
     assert ranked("bm25", "How do I bake bread?", HISTORY)[0] == 1
 
 
-def test_minilm_finds_the_meaning_of_the_question(minilm: Encoder) -> None:
+def test_minilm_finds_the_meaning_of_the_question(minilm: SentenceEncoder) -> None:
     assert ranked("minilm", "My kitten is tired", HISTORY)[0] == 0
 
 

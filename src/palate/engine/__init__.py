@@ -2,7 +2,8 @@
 
 from palate.engine._answers import AnswerCache, CachedLanguageModel
 from palate.engine._doctor import Finding, examine
-from palate.engine._encoder import Encoder, load_encoder
+from palate.engine._encoder import SentenceEncoder, TextEncoder, load_encoder
+from palate.engine._fingerprint import folder_fingerprint
 from palate.engine._language import (
     ChooseRequest,
     Chosen,
@@ -18,16 +19,18 @@ from palate.engine._language import (
 )
 from palate.engine._local import LocalClassifier, LocalModel
 from palate.engine._open import open_language_model, yes
-from palate.engine._vectors import Vectors
+from palate.engine._optional import require
+from palate.engine._traits import TRAITS
+from palate.engine._vectors import Vectors, forget_vectors, text_hash, texts_with_vectors, vectors_folder
 from palate.engine._weights import cache_folder, weights_folder
 
 __all__ = [
+    "TRAITS",
     "AnswerCache",
     "CachedLanguageModel",
     "ChooseRequest",
     "Chosen",
     "Conversation",
-    "Encoder",
     "Failure",
     "Finding",
     "LanguageModel",
@@ -36,14 +39,22 @@ __all__ = [
     "LocalClassifier",
     "LocalModel",
     "Sampling",
+    "SentenceEncoder",
+    "TextEncoder",
     "Turn",
     "Vectors",
     "WriteRequest",
     "Written",
     "cache_folder",
     "examine",
+    "folder_fingerprint",
+    "forget_vectors",
     "load_encoder",
     "open_language_model",
+    "require",
+    "text_hash",
+    "texts_with_vectors",
+    "vectors_folder",
     "weights_folder",
     "yes",
 ]

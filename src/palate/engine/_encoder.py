@@ -1,17 +1,19 @@
-"""Text encoders: sentences in, vectors out, read once and remembered."""
+"""Text encoders: texts in, vectors out. Which kind a name means is decided by what lies in its folder."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import numpy as np
 
 from palate.engine._fingerprint import folder_fingerprint
 from palate.engine._optional import require
-from palate.engine._vectors import VectorCache, Vectors
-from palate.engine._weights import cache_folder, weights_folder
+from palate.engine._vectors import Pair, Vectors, VectorStore, remembered, vectors_folder
+from palate.engine._weights import weights_folder
 from palate.records import PalateError
 
 if TYPE_CHECKING:
@@ -20,26 +22,60 @@ if TYPE_CHECKING:
 TOKENS_A_BATCH = 8_192
 
 
-class Encoder:
+Layer = int | Literal["all"] | None
+"""One layer by its number, several side by side, or the encoder's own choice."""
+
+
+class TextEncoder(Protocol):
+    """Turns texts into vectors that depend on the text, its context and the encoder, and on nothing else."""
+
+    @property
+    def name(self) -> str:
+        """As it was asked for."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with whatever could change a vector."""
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers a vector has."""
+
+    def encode(self, texts: Sequence[str], contexts: Sequence[str | None] | None = None) -> Vectors:
+        """One row for each text, read after its context by encoders that take one into account."""
+
+
+class SentenceEncoder:
     """A sentence-transformers model whose vectors do not depend on what else is encoded.
 
     Texts longer than the model's window are read window by window and averaged, so no word is cut.
     Likeness is the dot product, which is the cosine for models that normalise (MiniLM does).
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, layers: bool = False) -> None:
         self.name = name
         self._folder = weights_folder(name)
-        self._known: dict[str, Vectors] = {}
+        self._layers = layers
+        """Whether to give its layers side by side, each averaged over the tokens, instead of its own vector."""
 
     @cached_property
     def fingerprint(self) -> str:
         """Changes with anything in the folder that could change a vector."""
-        return folder_fingerprint(self._folder)
+        return folder_fingerprint(self._folder) + ("-all" if self._layers else "")
 
     @cached_property
-    def _cache(self) -> VectorCache:
-        return VectorCache(cache_folder() / "vectors.sqlite", self.fingerprint)
+    def dimensions(self) -> int:
+        """How many numbers a vector has; the model is asked only if no vector is kept yet."""
+        if self._store.dimensions:
+            return self._store.dimensions
+        if self._layers:
+            config = self._body.config
+            return len(spread_layers(config.num_hidden_layers)) * int(config.hidden_size)
+        return int(self._model.get_embedding_dimension() or 0)
+
+    @cached_property
+    def _store(self) -> VectorStore:
+        return VectorStore(vectors_folder() / self.fingerprint)
 
     @cached_property
     def _model(self) -> SentenceTransformer:
@@ -51,28 +87,20 @@ class Encoder:
             raise PalateError(f"cannot load an encoder from {self._folder}: {error}") from error
         return model.eval()
 
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """One row for each text."""
-        unknown = list(dict.fromkeys(text for text in texts if text not in self._known))
-        keys = {text: self._cache.key(text) for text in unknown}
-        cached = self._cache.get(list(keys.values()))
-        self._known.update((text, cached[key]) for text, key in keys.items() if key in cached)
-        new = [text for text in unknown if keys[text] not in cached]
-        if new:
-            vectors = self._read(new)
-            self._known.update(zip(new, vectors, strict=True))
-            self._cache.put((keys[text], vector) for text, vector in zip(new, vectors, strict=True))
-        return np.stack([self._known[text] for text in texts]) if texts else np.zeros((0, 0), np.float32)
+    def encode(self, texts: Sequence[str], contexts: Sequence[str | None] | None = None) -> Vectors:
+        """One row for each text. Contexts make no difference: these vectors are of the text alone."""
+        rows = remembered(self._store, texts, None, self._read)
+        return np.stack(rows) if rows else np.zeros((0, self.dimensions), np.float32)
 
     def count_tokens(self, text: str) -> int:
         """How many tokens the text has for this model, special ones left out."""
         return len(self._model.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
-    def _read(self, texts: Sequence[str]) -> list[Vectors]:
+    def _read(self, pairs: Sequence[Pair]) -> Vectors:
         torch = require("torch", "local")
         model = self._model
         windows = model.tokenizer(
-            [_encodable(text) for text in texts],
+            [_encodable(text) for text, _ in pairs],
             truncation=True,
             max_length=model.max_seq_length,
             return_overflowing_tokens=True,
@@ -81,35 +109,59 @@ class Encoder:
         owners = np.asarray(windows["overflow_to_sample_mapping"])
         lengths = np.asarray([len(ids) for ids in windows["input_ids"]])
         rows: list[Vectors | None] = [None] * len(owners)
-        for batch in _batches_of_like_length(lengths):
+        for batch in batches_of_like_length(lengths, TOKENS_A_BATCH):
             kept = {key: [windows[key][i] for i in batch] for key in ("input_ids", "attention_mask")}
             features = model.tokenizer.pad(kept, return_tensors="pt").to(model.device)
             with torch.inference_mode():
-                vectors = model(dict(features))["sentence_embedding"].float().cpu().numpy()
+                read = self._every_layer(features) if self._layers else model(dict(features))["sentence_embedding"]
+            vectors = read.float().cpu().numpy()
             for position, vector in zip(batch, vectors, strict=True):
                 rows[position] = vector
-        return _average_windows(np.stack([row for row in rows if row is not None]), owners, lengths)
+        found = np.stack([row for row in rows if row is not None])
+        averaged = average_windows(found, owners, lengths)
+        if not self._layers and np.allclose(
+            np.linalg.norm(found, axis=1), 1, atol=1e-3
+        ):  # the model normalises, and an average is shorter
+            averaged /= np.maximum(np.linalg.norm(averaged, axis=1, keepdims=True), 1e-12)
+        return averaged
+
+    @property
+    def _body(self) -> Any:
+        """The transformer itself, below what makes a sentence of its tokens."""
+        return self._model[0].auto_model
+
+    def _every_layer(self, features: Any) -> Any:
+        torch = require("torch", "local")
+        states = self._body(**features, output_hidden_states=True).hidden_states
+        joined = torch.cat([states[layer] for layer in spread_layers(len(states) - 1)], dim=-1)
+        mask = features["attention_mask"][..., None].to(joined.dtype)
+        return (joined * mask).sum(1) / mask.sum(1)
 
 
-def _average_windows(vectors: Vectors, owners: np.ndarray, lengths: np.ndarray) -> list[Vectors]:
-    averaged = []
-    for owner in range(int(owners.max()) + 1):
-        own = np.flatnonzero(owners == owner) if len(owners) != owners.max() + 1 else np.array([owner])
-        mean = np.average(vectors[own], axis=0, weights=lengths[own]).astype(np.float32)
-        if len(own) > 1 and np.allclose(np.linalg.norm(vectors[own], axis=1), 1, atol=1e-3):
-            mean /= np.linalg.norm(mean) or 1.0
-        averaged.append(mean)
-    return averaged
+def spread_layers(depth: int) -> list[int]:
+    """Seven layers from the embeddings (0) to the last, evenly spread; all of them where there are fewer.
+
+    >>> spread_layers(6), spread_layers(30)
+    ([0, 1, 2, 3, 4, 5, 6], [0, 5, 10, 15, 20, 25, 30])
+    """
+    return [int(layer) for layer in np.unique(np.linspace(0, depth, 7).round())]
 
 
-def _batches_of_like_length(lengths: np.ndarray) -> list[list[int]]:
+def average_windows(vectors: Vectors, owners: np.ndarray, lengths: np.ndarray) -> Vectors:
+    """One vector for each text from those of its windows, weighted by how many tokens each has."""
+    sums = np.zeros((int(owners.max()) + 1, vectors.shape[1]))
+    np.add.at(sums, owners, vectors * lengths[:, None])
+    return (sums / np.bincount(owners, lengths)[:, None]).astype(np.float32)
+
+
+def batches_of_like_length(lengths: np.ndarray, most_tokens: int) -> list[list[int]]:
     """Longest first, so that little is padding and the largest batch is met at once."""
     batches: list[list[int]] = []
     room = 0
     for index in np.argsort(-lengths, kind="stable").tolist():
         if room < 1:
             batches.append([])
-            room = max(1, TOKENS_A_BATCH // int(lengths[index]))
+            room = max(1, most_tokens // int(lengths[index]))
         batches[-1].append(index)
         room -= 1
     return batches
@@ -126,8 +178,70 @@ def _quiet() -> None:
     logging.disable_progress_bar()
 
 
+@overload
+def load_encoder(name: Literal["minilm", "contriever"]) -> SentenceEncoder: ...
+@overload
+def load_encoder(name: str, layer: Layer = None) -> TextEncoder: ...
+def load_encoder(name: str, layer: Layer = None) -> TextEncoder:
+    """An encoder by built-in name (`minilm`, `contriever`, `smollm2`, `traits`), hub name or local folder.
+
+    A sentence encoder gives its own vectors, a causal language model the hidden states of one `layer`, counted
+    from 1, or from the end with -1 (by default about two thirds deep). `layer="all"` gives several layers of either
+    side by side: what a text is like is often better told by the middle ones. `traits` needs no weights, nor torch.
+    """
+    return _load(name, layer)
+
+
 @lru_cache(maxsize=4)
-def load_encoder(name: str) -> Encoder:
-    """An encoder by built-in name (`minilm`, `contriever`), hub name or local folder."""
+def _load(name: str, layer: Layer) -> TextEncoder:
+    if name == "traits":
+        from palate.engine._traits import TraitEncoder
+
+        _refuse_layer(name, layer)
+        return TraitEncoder()
     require("sentence_transformers", "local")
-    return Encoder(name)
+    if _looks_both_ways(name, weights_folder(name)):
+        if layer == "all":
+            return SentenceEncoder(name, layers=True)
+        _refuse_layer(name, layer)
+        return SentenceEncoder(name)
+    from palate.engine._hidden_states import HiddenStateEncoder
+
+    return HiddenStateEncoder(name, layer)
+
+
+def _refuse_layer(name: str, layer: Layer) -> None:
+    if layer is not None:
+        raise PalateError(f"layer={layer}: {name} has one vector for a text, or all of its layers with layer=all")
+
+
+def _looks_both_ways(name: str, folder: Path) -> bool:
+    """Whether the folder holds a sentence encoder (or a plain one, to be mean-pooled) rather than a causal model."""
+    if (folder / "modules.json").is_file():
+        return True
+    from transformers.models.auto import modeling_auto as known
+
+    config = _config(folder)
+    kind, heads = config.get("model_type"), config.get("architectures") or []
+    if not config.get("is_encoder_decoder"):
+        causal_head = any(head.endswith(("ForCausalLM", "LMHeadModel")) for head in heads)
+        if kind in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not causal_head:
+            return True
+        if kind in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+            return False
+    what = f"a model of the type {kind!r} ({', '.join(heads) or 'no architecture named'})" if kind else "no model"
+    raise PalateError(
+        f"cannot load an encoder from {folder}: it holds {what}. {name!r} should be a sentence-transformers model "
+        "(with modules.json), a BERT-like encoder or a causal language model, each with its config.json."
+    )
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    file = folder / "config.json"
+    if not file.is_file():
+        return {}
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PalateError(f"cannot read {file}: {error}") from error
+    return found if isinstance(found, dict) else {}

@@ -3,49 +3,113 @@
 import sys
 from types import ModuleType
 
+from palate.evaluate._asks import in_benchmark_order, make_ask
 from palate.evaluate._compare import Comparison as RunComparison
 from palate.evaluate._compare import compare
-from palate.evaluate._evaluate import default_views, evaluate
+from palate.evaluate._evaluate import LoadedModel, Report, default_views, evaluate, load_models, rated_item
 from palate.evaluate._files import browsed_items, write_reports
 from palate.evaluate._metrics import summarise
-from palate.evaluate._report import render_csv, render_markdown, render_page, render_terminal
+from palate.evaluate._ratings import Ratings
+from palate.evaluate._report import (
+    CLEAR,
+    chance_of_error,
+    count,
+    percent,
+    percent_interval,
+    points,
+    points_interval,
+    printable,
+    render_csv,
+    render_markdown,
+    render_page,
+    render_terminal,
+    safe_markdown,
+)
 from palate.evaluate._results import (
     Calibration,
     Difference,
     Estimate,
     Gain,
     Orders,
+    OverBaseline,
     Result,
     Slice,
     Summary,
     UserAccuracy,
 )
-from palate.evaluate._run import RatedItem, RatingLine, Run
+from palate.evaluate._run import RatedItem, RatingLine, Run, RunWriter, write_whole
+from palate.evaluate._settings import ModelSettings, Settings, file_name
+from palate.evaluate._slices import MOST_GROUPS, SMALLEST_GROUP, known_bucket
+from palate.evaluate._statistics import (
+    GAIN,
+    SHARE,
+    Floats,
+    Quantity,
+    Resamples,
+    false_discovery,
+    intervals,
+    paired_test,
+    ratio,
+)
 
 __all__ = [
+    "CLEAR",
+    "GAIN",
+    "MOST_GROUPS",
+    "SHARE",
+    "SMALLEST_GROUP",
     "Calibration",
     "Difference",
     "Estimate",
+    "Floats",
     "Gain",
+    "LoadedModel",
+    "ModelSettings",
     "Orders",
+    "OverBaseline",
+    "Quantity",
     "RatedItem",
     "RatingLine",
+    "Ratings",
+    "Report",
+    "Resamples",
     "Result",
     "Run",
     "RunComparison",
+    "RunWriter",
+    "Settings",
     "Slice",
     "Summary",
     "UserAccuracy",
     "browsed_items",
+    "chance_of_error",
     "compare",
+    "count",
     "default_views",
     "evaluate",
+    "false_discovery",
+    "file_name",
+    "in_benchmark_order",
+    "intervals",
+    "known_bucket",
+    "load_models",
+    "make_ask",
+    "paired_test",
+    "percent",
+    "percent_interval",
+    "points",
+    "points_interval",
+    "printable",
+    "rated_item",
+    "ratio",
     "render_csv",
     "render_markdown",
     "render_page",
     "render_terminal",
+    "safe_markdown",
     "summarise",
     "write_reports",
+    "write_whole",
 ]
 
 

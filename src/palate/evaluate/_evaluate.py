@@ -27,12 +27,15 @@ Report = Callable[[str, int, int], None]
 """Told what is being rated, how much is done and how much there is in all."""
 
 
-class _Model(msgspec.Struct, frozen=True):
+class LoadedModel(msgspec.Struct, frozen=True):
+    """A reward model with its name in the tables and what identifies it."""
+
     settings: ModelSettings
     model: RewardModel
 
     @property
     def batch_size(self) -> int:
+        """How many asks the model wants at once."""
         return max(1, int(getattr(self.model, "batch_size", BATCH)))
 
     @property
@@ -72,7 +75,7 @@ def evaluate(
             f"{benchmark.card.name} has no comparisons to rate"
             + (f", only {len(benchmark.completions)} completions" if benchmark.completions else "")
         )
-    models = _load_models(reward_models)
+    models = load_models(reward_models)
     allowance = parse_budget(budget) if budget else None
     specs = resolve_views(views or default_views(benchmark))
     written = any(spec.shows(kind) for spec in specs for kind in WRITTEN)
@@ -93,7 +96,7 @@ def evaluate(
         limit=limit,
         seed=seed,
     )
-    rated = (_rated_item(item, benchmark) for item in items)
+    rated = (rated_item(item, benchmark) for item in items)
     run = Run.create_or_resume(Path(out), settings, rated)
     with RunWriter(run) as opened:
         _rate_all(opened, models, specs, items, builder, seed, progress or (lambda what, done, total: None))
@@ -128,7 +131,7 @@ def default_views(benchmark: Benchmark) -> list[str]:
 
 def _rate_all(
     writer: RunWriter,
-    models: Sequence[_Model],
+    models: Sequence[LoadedModel],
     specs: Sequence[ViewSpec],
     items: Sequence[Comparison],
     builder: ViewBuilder,
@@ -157,7 +160,7 @@ def _rate_all(
 
 
 def _rate_batch(
-    model: _Model,
+    model: LoadedModel,
     spec: ViewSpec,
     items: Sequence[Comparison],
     views: dict[str, View | Missing],
@@ -180,7 +183,8 @@ def _rate_batch(
     return lines
 
 
-def _load_models(reward_models: Sequence[str | RewardModel]) -> list[_Model]:
+def load_models(reward_models: Sequence[str | RewardModel]) -> list[LoadedModel]:
+    """Make every reward model, each with a label of its own."""
     if not reward_models:
         raise PalateError("name at least one reward model, for instance --rm embedding")
     loaded: list[tuple[RewardModel, dict[str, str]]] = []
@@ -195,7 +199,7 @@ def _load_models(reward_models: Sequence[str | RewardModel]) -> list[_Model]:
     if repeated:
         raise PalateError(f"a reward model is named twice: {', '.join(sorted(repeated))}")
     return [
-        _Model(ModelSettings(label=label, identity=identity), model)
+        LoadedModel(ModelSettings(label=label, identity=identity), model)
         for label, (model, identity) in zip(labels, loaded, strict=True)
     ]
 
@@ -211,7 +215,8 @@ def _identity(model: RewardModel) -> dict[str, str]:
     return {"class": f"{kind.__module__}.{kind.__qualname__}", "source": source, "fingerprint": str(fingerprint)}
 
 
-def _rated_item(item: Comparison, benchmark: Benchmark) -> RatedItem:
+def rated_item(item: Comparison, benchmark: Benchmark) -> RatedItem:
+    """The comparison as a run keeps it."""
     traits = benchmark.users[item.user_id].demographics
     return RatedItem(
         id=item.id,

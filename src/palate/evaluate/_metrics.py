@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from palate.evaluate._baseline import over_baseline
 from palate.evaluate._paired import differences, gains
 from palate.evaluate._ratings import Ratings
 from palate.evaluate._results import Calibration, Estimate, Orders, Result, Summary
@@ -47,6 +48,7 @@ def summarise(run: Run, *, again: bool = False) -> Summary:
         results=_results(ratings, labels, settings.views, resamples),
         gains=gains(ratings, labels, settings.views, resamples),
         differences=differences(ratings, labels, settings.views, resamples),
+        over_baseline=over_baseline(ratings, labels, settings.views, settings.baseline, resamples),
         slices=slices(ratings, labels, settings.views, resamples),
         user_accuracies=user_accuracies(ratings, labels, settings.views),
     )

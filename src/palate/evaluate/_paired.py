@@ -7,6 +7,7 @@ from itertools import combinations
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from palate.evaluate._ratings import Ratings
 from palate.evaluate._results import Difference, Gain
@@ -41,13 +42,20 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def paired(
-    ratings: Ratings, asked: Sequence[tuple[Key, Key]], resamples: Resamples, *, where_shown: bool = False
+    ratings: Ratings,
+    asked: Sequence[tuple[Key, Key]],
+    resamples: Resamples,
+    *,
+    where_shown: bool = False,
+    where: NDArray[np.bool_] | None = None,
 ) -> list[Paired]:
     """Every difference asked for, less those with no item in common.
 
-    With `where_shown`, items whose first view had nothing to show are left out.
+    With `where_shown`, items whose first view had nothing to show are left out; `where` keeps some items only.
     """
     scored = {names: _both_scored(ratings, *names) for names in asked}
+    if where is not None:
+        scored = {names: both & where for names, both in scored.items()}
     if where_shown:
         scored = {names: both & ~ratings.empty(names[0][1]) for names, both in scored.items()}
     asked = [names for names in asked if scored[names].any()]

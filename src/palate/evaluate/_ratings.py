@@ -43,9 +43,10 @@ class Ratings:
             if (line.rm, line.view) in ratings:
                 rating = _read_again(line, places, run.settings.seed) if again else line.rating
                 ratings[line.rm, line.view][line.item] = rating
+        silent = {view.name for view in run.settings.views if view.shows("user")}
         empty: dict[str, set[str]] = {}
         for shown in run.views():
-            if not shown.parts:
+            if not shown.parts and shown.view not in silent:
                 empty.setdefault(shown.view, set()).add(shown.item)
         return cls(items, ratings, empty)
 

@@ -115,13 +115,32 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     q: float
 
 
+class OverBaseline(msgspec.Struct, frozen=True, kw_only=True):
+    """A model against the impersonal one of a training run, which sees nobody, on the items that both scored."""
+
+    rm: str
+    view: str
+    than: str
+    """The impersonal model."""
+    known: str
+    """`any`, or how many judgements of the user could be learned from: `0`, `1 to 10`, `11 to 50`, `over 50`."""
+    n: int
+    users: int
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    q: float
+    """The false discovery rate over the differences with the same `known`."""
+
+
 class Slice(msgspec.Struct, frozen=True, kw_only=True):
     """Accuracy on part of the items: a domain, a difficulty, a group of users."""
 
     rm: str
     view: str
     by: str
-    """`category`, `difficulty` or `demographics.FIELD`."""
+    """`category`, `difficulty`, `known` (judgements to learn from) or `demographics.FIELD`."""
     value: str
     n: int
     users: int
@@ -159,5 +178,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     results: list[Result]
     gains: list[Gain]
     differences: list[Difference]
+    over_baseline: list[OverBaseline]
+    """For runs of `palate train`: each model against the impersonal one."""
     slices: list[Slice]
     user_accuracies: list[UserAccuracy]

@@ -41,6 +41,8 @@ class RatedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     group: str | None = None
     traits: dict[str, str] = {}
     """The user's demographics that have one value each."""
+    known: int | None = None
+    """How many judgements of this user the trained models could learn from, in runs of `palate train`."""
 
 
 class RatingLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

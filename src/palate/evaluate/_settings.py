@@ -37,6 +37,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget | None
     limit: int | None
     seed: int
+    baseline: str | None = None
+    """The label of the impersonal model that the others of a training run are measured against."""
     palate: str = __version__
     format: int = FORMAT
 

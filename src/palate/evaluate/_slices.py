@@ -14,6 +14,10 @@ from palate.evaluate._run import RatedItem
 from palate.evaluate._statistics import SHARE, Quantity, Resamples, intervals, ratio
 from palate.views import ViewSpec
 
+_BUCKETS = ((0, "0"), (10, "1 to 10"), (50, "11 to 50"))
+MOST_KNOWN = "over 50"
+KNOWN = (*(name for _, name in _BUCKETS), MOST_KNOWN)
+
 SMALLEST_GROUP = 5
 """A slice of fewer users is not shown: it says little, and may say it about one person."""
 MOST_GROUPS = 40
@@ -55,7 +59,7 @@ def _groups(ratings: Ratings) -> dict[tuple[str, str], NDArray[np.bool_]]:
     """Which items belong to which domain, difficulty or group of users; small groups are left out."""
     names = sorted({name for item in ratings.items for name in item.traits})
     found: dict[tuple[str, str], NDArray[np.bool_]] = {}
-    for by in ("category", "difficulty", *(f"demographics.{name}" for name in names)):
+    for by in ("category", "difficulty", "known", *(f"demographics.{name}" for name in names)):
         values = [_value(item, by) for item in ratings.items]
         kinds = Counter(value for value in values if value is not None)
         if not 2 <= len(kinds) <= MOST_GROUPS:
@@ -67,11 +71,22 @@ def _groups(ratings: Ratings) -> dict[tuple[str, str], NDArray[np.bool_]]:
     return found
 
 
+def known_bucket(known: int) -> str:
+    """How much is known of a user, in words.
+
+    >>> [known_bucket(number) for number in (0, 3, 50, 51)]
+    ['0', '1 to 10', '11 to 50', 'over 50']
+    """
+    return next((name for most, name in _BUCKETS if known <= most), MOST_KNOWN)
+
+
 def _value(item: RatedItem, by: str) -> str | None:
     if by == "category":
         return item.category
     if by == "difficulty":
         return item.difficulty
+    if by == "known":
+        return None if item.known is None else known_bucket(item.known)
     return item.traits.get(by.removeprefix("demographics."))
 
 

@@ -23,6 +23,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str | None = None
     judgement: Judgement | None = None
     """The judgement itself, when the part is one: some models want its pieces, not its rendering."""
+    fields: dict[str, str | list[str]] | None = None
+    """Demographics and values field by field, for models that know groups."""
 
     @property
     def words(self) -> str:

@@ -130,5 +130,15 @@ def http(url: str, **options: str) -> RewardModel:
     return HttpReward(url, **options)  # type: ignore[arg-type]
 
 
+@reward_model("personal")
+def personal(folder: str) -> RewardModel:
+    """A model that `palate train` made, by its folder."""
+    import importlib
+
+    # By name and not by an import statement: the models live on a floor above this one.
+    model: RewardModel = importlib.import_module("palate.personal").load_personal(folder)
+    return model
+
+
 CONTROLS = ("random", "longest", "shortest", "first", "overlap")
 """What a personal model has to beat before it counts."""

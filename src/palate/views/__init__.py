@@ -3,6 +3,7 @@
 from palate.views._budget import Budget, parse_budget
 from palate.views._build import Missing, ViewBuilder
 from palate.views._history import Item, visible_judgements, visible_posts
+from palate.views._render import demographics_part, judgement_part, post_part, values_part
 from palate.views._retrievers import Retriever, Search, make_retriever, retriever_names
 from palate.views._spec import WRITTEN, Piece, ViewSpec, parse_view, resolve_views
 from palate.views._written import Writer
@@ -18,11 +19,15 @@ __all__ = [
     "ViewBuilder",
     "ViewSpec",
     "Writer",
+    "demographics_part",
+    "judgement_part",
     "make_retriever",
     "parse_budget",
     "parse_view",
+    "post_part",
     "resolve_views",
     "retriever_names",
+    "values_part",
     "visible_judgements",
     "visible_posts",
 ]

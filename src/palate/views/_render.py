@@ -13,7 +13,7 @@ def demographics_part(user: User) -> Part | None:
         f"{name.replace('_', ' ')}: {value if isinstance(value, str) else ', '.join(value)}"
         for name, value in user.demographics.items()
     )
-    return Part(kind="demographics", text=f"About this user: {fields}", content=fields)
+    return Part(kind="demographics", text=f"About this user: {fields}", content=fields, fields=user.demographics)
 
 
 def values_part(user: User) -> Part | None:
@@ -21,7 +21,7 @@ def values_part(user: User) -> Part | None:
     if not user.values:
         return None
     values = ", ".join(user.values)
-    return Part(kind="values", text=f"This user values: {values}", content=values)
+    return Part(kind="values", text=f"This user values: {values}", content=values, fields={"values": list(user.values)})
 
 
 def post_part(post: Post) -> Part:

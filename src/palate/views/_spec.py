@@ -12,7 +12,8 @@ from palate.records import PalateError, unknown_name
 Whose = Literal["own", "swapped", "twin"]
 
 HISTORY = ("posts", "judgements")
-PLAIN = ("demographics", "values", "oracle")
+PLAIN = ("demographics", "values", "oracle", "user")
+"""`user` shows no words: it only says who it is, for models that were trained on this user."""
 WRITTEN = ("persona", "plan")
 """Views that a language model writes from the history."""
 

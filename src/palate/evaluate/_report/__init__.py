@@ -1,20 +1,38 @@
 """The forms of the report: terminal, Markdown, CSV and a web page."""
 
 from palate.evaluate._report._csv import COLUMNS, render_csv
-from palate.evaluate._report._markdown import render_markdown
+from palate.evaluate._report._markdown import render_markdown, safe_markdown
+from palate.evaluate._report._numbers import (
+    CLEAR,
+    chance_of_error,
+    count,
+    percent,
+    percent_interval,
+    points,
+    points_interval,
+)
 from palate.evaluate._report._page import BrowsedItem, ItemRating, render_page
 from palate.evaluate._report._reading import Reading, Sentence, readings
-from palate.evaluate._report._terminal import render_terminal
+from palate.evaluate._report._terminal import printable, render_terminal
 
 __all__ = [
+    "CLEAR",
     "COLUMNS",
     "BrowsedItem",
     "ItemRating",
     "Reading",
     "Sentence",
+    "chance_of_error",
+    "count",
+    "percent",
+    "percent_interval",
+    "points",
+    "points_interval",
+    "printable",
     "readings",
     "render_csv",
     "render_markdown",
     "render_page",
     "render_terminal",
+    "safe_markdown",
 ]

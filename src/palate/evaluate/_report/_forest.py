@@ -33,7 +33,7 @@ from palate.evaluate._report._numbers import (
     points,
     points_interval,
 )
-from palate.evaluate._results import Difference, Gain, Summary
+from palate.evaluate._results import Difference, Gain, OverBaseline, Summary
 
 _ACCURACY_STEPS = (0.05, 0.1, 0.2)
 _GAIN_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -104,6 +104,35 @@ def difference_plot(summary: Summary) -> IntervalPlot | None:
         name="differences",
         title="Difference in accuracy between models on the same items",
         axis="difference in percentage points, with 95% interval",
+    )
+
+
+def baseline_plot(summary: Summary) -> IntervalPlot | None:
+    """What knowing the user adds to the impersonal model of a training run; nothing in other runs."""
+    rows: dict[str, list[PlotRow]] = defaultdict(list)
+    for found in summary.over_baseline:
+        if view_kind(found.view) == "profile":
+            rows[found.rm].append(_baseline_row(found))
+    bands = [Band(title=rm, dim=is_control(rm), rows=tuple(own)) for rm, own in rows.items()]
+    return _points_plot(
+        bands,
+        name="baseline",
+        title="What each model adds to the impersonal one",
+        axis="difference in percentage points, with 95% interval",
+    )
+
+
+def _baseline_row(found: OverBaseline) -> PlotRow:
+    everybody = found.known == "any"
+    return PlotRow(
+        label=found.view if everybody else f"{found.view}, {found.known} known",
+        mark=DIFFERENCE if everybody else OVER_NONE,
+        value=found.difference,
+        low=found.low,
+        high=found.high,
+        reference=0.0,
+        text=points(found.difference),
+        detail=f"{found.users:,} users, q {chance_of_error(found.q)}",
     )
 
 

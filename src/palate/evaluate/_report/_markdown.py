@@ -31,14 +31,15 @@ def render_markdown(summary: Summary) -> str:
 
 
 def _lines(summary: Summary) -> Iterator[str]:
-    yield f"# {_safe(summary.benchmark_title)}"
+    yield f"# {safe_markdown(summary.benchmark_title)}"
     yield ""
     yield (
-        f"{count(summary.items, 'item')}, {count(summary.users, 'user')}; benchmark {_safe(summary.benchmark)}, "
-        f"hash {_safe(summary.benchmark_hash)}, licence {_safe(summary.licence)}, seed {summary.seed}."
+        f"{count(summary.items, 'item')}, {count(summary.users, 'user')}; "
+        f"benchmark {safe_markdown(summary.benchmark)}, "
+        f"hash {safe_markdown(summary.benchmark_hash)}, licence {safe_markdown(summary.licence)}, seed {summary.seed}."
     )
     yield ""
-    yield from (f"- {_safe(reading.text)}" for reading in readings(summary))
+    yield from (f"- {safe_markdown(reading.text)}" for reading in readings(summary))
     yield from _warnings(summary)
     yield from ("", "## Results", "")
     found = groups(summary)
@@ -48,6 +49,7 @@ def _lines(summary: Summary) -> Iterator[str]:
         yield from ("", "### Controls, which understand nothing", "")
         yield from _results(controls)
     yield from ("", _FOOTNOTE)
+    yield from _over_baseline(summary)
     yield from _gains(summary)
     yield from _differences(summary)
 
@@ -60,7 +62,7 @@ def _warnings(summary: Summary) -> Iterator[str]:
     for position, warning in enumerate(summary.warnings):
         if position or not summary.complete:
             yield ">"
-        yield f"> **Warning:** {_safe(warning)}"
+        yield f"> **Warning:** {safe_markdown(warning)}"
 
 
 def _results(found: Sequence[Group]) -> Iterator[str]:
@@ -70,7 +72,7 @@ def _results(found: Sequence[Group]) -> Iterator[str]:
     )  # fmt: skip
     for group in found:
         for row in group.rows:
-            yield _line(_safe(group.rm), _safe(row.label), *_figures(row))
+            yield _line(safe_markdown(group.rm), safe_markdown(row.label), *_figures(row))
 
 
 def _figures(row: Row) -> Iterator[str]:
@@ -89,6 +91,17 @@ def _marked(gain: Gain | None) -> str:
     return points(gain.gain) + (r"\*" if gain.q < CLEAR else "")
 
 
+def _over_baseline(summary: Summary) -> Iterator[str]:
+    if not summary.over_baseline:
+        return
+    yield from ("", "## Over the impersonal model", "")
+    yield from _head("Reward model", "View", "Minus", "Known", "Difference", "95%", "q", "Users", "n", words=4)
+    for found in summary.over_baseline:
+        interval, q = points_interval(found.low, found.high), chance_of_error(found.q)
+        names = (safe_markdown(found.rm), safe_markdown(found.view), safe_markdown(found.than), found.known)
+        yield _line(*names, points(found.difference), interval, _entity(q), f"{found.users:,}", f"{found.n:,}")
+
+
 def _gains(summary: Summary) -> Iterator[str]:
     if not summary.gains:
         return
@@ -96,7 +109,7 @@ def _gains(summary: Summary) -> Iterator[str]:
     yield from _head("Reward model", "View", "Over", "Gain", "95%", "q", "Users", words=3)
     for gain in summary.gains:
         interval, q = points_interval(gain.low, gain.high), chance_of_error(gain.q)
-        names = (_safe(gain.rm), _safe(gain.view), _safe(gain.over))
+        names = (safe_markdown(gain.rm), safe_markdown(gain.view), safe_markdown(gain.over))
         yield _line(*names, points(gain.gain), interval, _entity(q), f"{gain.users:,}")
 
 
@@ -107,7 +120,7 @@ def _differences(summary: Summary) -> Iterator[str]:
     yield from _head("View", "Reward model", "Minus", "Difference", "95%", "q", "Users", words=3)
     for found in telling_differences(summary):
         interval, q = points_interval(found.low, found.high), chance_of_error(found.q)
-        names = (_safe(found.view), _safe(found.rm), _safe(found.than))
+        names = (safe_markdown(found.view), safe_markdown(found.rm), safe_markdown(found.than))
         yield _line(*names, points(found.difference), interval, _entity(q), f"{found.users:,}")
 
 
@@ -120,7 +133,7 @@ def _line(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _safe(text: str) -> str:
+def safe_markdown(text: str) -> str:
     """Text that stays on its line and means nothing to Markdown or HTML."""
     flat = " ".join(text.split())
     escaped = _SPECIAL.sub(r"\\\1", flat)

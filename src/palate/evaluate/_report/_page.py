@@ -14,10 +14,12 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from palate.evaluate._report._curve import curve_plot
 from palate.evaluate._report._forest import (
     OVER_NONE,
     OVER_STRANGER,
     accuracy_plot,
+    baseline_plot,
     difference_plot,
     gain_plot,
     marks,
@@ -83,6 +85,8 @@ def render_page(summary: Summary, items: Sequence[BrowsedItem], *, left_out: int
         accuracy=accuracy_plot(summary),
         gains=gain_plot(summary),
         differences=difference_plot(summary),
+        baseline=baseline_plot(summary),
+        curve=curve_plot(summary),
         people=people(summary),
         slice_tables=tables,
         first_slice=first_choice(tables),

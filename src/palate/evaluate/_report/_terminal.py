@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from palate.evaluate._report._groups import Group, Row, condensed, groups
-from palate.evaluate._report._numbers import CLEAR, MINUS, count, percent, percent_interval, points
+from palate.evaluate._report._numbers import CLEAR, MINUS, count, percent, percent_interval, points, points_interval
 from palate.evaluate._report._reading import Reading, readings
-from palate.evaluate._results import Gain, Result, Summary
+from palate.evaluate._results import Gain, OverBaseline, Result, Summary
 
 BAR_CELLS = 20
 INDENT = 2
@@ -36,12 +36,17 @@ class _Paper(msgspec.Struct):
 
     def plain(self, text: str, style: str = "") -> Text:
         """A name or number that cannot move the cursor, colour anything or fail to be written."""
-        kept = "".join("\ufffd" if _unprintable(character) else character for character in text)
-        kept = kept.replace(MINUS, "-")
-        encoding = self.console.encoding or "utf-8"
-        if encoding.lower().replace("-", "") != "utf8":
-            kept = kept.replace("–", "-").encode(encoding, "replace").decode(encoding)
-        return Text(kept, style=style)
+        return printable(text, self.console, style)
+
+
+def printable(text: str, console: Console, style: str = "") -> Text:
+    """Text that cannot move the cursor, colour anything or fail to be written."""
+    kept = "".join("\ufffd" if _unprintable(character) else character for character in text)
+    kept = kept.replace(MINUS, "-")
+    encoding = console.encoding or "utf-8"
+    if encoding.lower().replace("-", "") != "utf8":
+        kept = kept.replace("–", "-").encode(encoding, "replace").decode(encoding)
+    return Text(kept, style=style)
 
 
 def render_terminal(summary: Summary, console: Console) -> None:
@@ -60,6 +65,7 @@ def render_terminal(summary: Summary, console: Console) -> None:
         for group in controls:
             _print_group(paper, group, style="dim")
     _print_footnote(paper, summary)
+    _print_over_baseline(paper, summary)
     _print_warnings(paper, summary)
     _print_readings(paper, readings(summary))
 
@@ -163,6 +169,32 @@ def _print_footnote(paper: _Paper, summary: Summary) -> None:
     )
     paper.console.print()
     paper.console.print(paper.plain(note, style="dim"))
+
+
+def _print_over_baseline(paper: _Paper, summary: Summary) -> None:
+    """For training runs: what each model adds to the impersonal one, by how much is known of the user."""
+    if not summary.over_baseline:
+        return
+    known = list(dict.fromkeys(one.known for one in summary.over_baseline))
+    found = {(one.rm, one.view, one.known): one for one in summary.over_baseline}
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("model", overflow="fold", vertical="bottom")
+    table.add_column("view", overflow="fold", vertical="bottom")
+    for name in known:
+        title = "all users" if name == "any" else f"{name} known"
+        table.add_column(title, justify="right", no_wrap=True, vertical="bottom")
+    for rm, view in dict.fromkeys((one.rm, one.view) for one in summary.over_baseline):
+        cells = [_over(found.get((rm, view, name))) for name in known]
+        table.add_row(paper.plain(rm), paper.plain(view), *(paper.plain(cell) for cell in cells))
+    paper.console.print()
+    paper.console.print(paper.plain(f"Over {summary.over_baseline[0].than}, which knows nobody", style="bold"))
+    paper.console.print(Padding(table, (0, 0, 0, INDENT)))
+
+
+def _over(one: OverBaseline | None) -> str:
+    if one is None:
+        return ""
+    return f"{points(one.difference)}{'*' if one.q < CLEAR else ' '} {points_interval(one.low, one.high)}"
 
 
 def _print_warnings(paper: _Paper, summary: Summary) -> None:
