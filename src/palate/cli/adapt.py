@@ -1,0 +1,34 @@
+"""`palate adapt`: a trained model learns a new user without being trained again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def adapt(
+    model: Path, benchmark: str, /, *, user: str | None = None, out: Path | None = None, data: Path | None = None
+) -> None:
+    """Teach a trained model users it has not met, from the history that a benchmark holds of them.
+
+    Nothing is trained again: what is shared stays as it is, and each user is summed up from their judgements,
+    posts or groups, whichever the method uses. What was known of these users before is replaced.
+
+    Parameters
+    ----------
+    model
+        A folder with a trained model, such as `runs/NAME/models/per-user`.
+    benchmark
+        A name that `palate data list` shows, or the path of a folder or file of your own.
+    user
+        One user's id. By default every user who has a history.
+    out
+        Where to write the model that knows them. By default in place.
+    data
+        Where data sets lie that palate does not ship. Default: the environment variable PALATE_DATA.
+    """
+    from palate.data import load_benchmark
+    from palate.personal import adapt_users, load_personal
+
+    known = adapt_users(load_personal(model), load_benchmark(benchmark, data_dir=data), user)
+    written = known.save(out or model)
+    print(f"{written} now knows {len(known.users):,} users")  # noqa: T201

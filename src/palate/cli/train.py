@@ -1,0 +1,148 @@
+"""`palate train`: from choices of real people to reward models that know them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from palate.cli.eval import Many
+
+if TYPE_CHECKING:
+    from palate.evaluate import Summary
+    from palate.personal import CurvePoint
+
+
+def train(
+    benchmark: str,
+    /,
+    *,
+    method: Many = None,
+    features: str = "minilm+traits",
+    protocol: str = "seen",
+    cold_start: str | None = None,
+    view: Many = None,
+    rm: Many = None,
+    retriever: str = "random",
+    folds: int = 5,
+    epsilon: str | None = None,
+    delta: float = 1e-5,
+    noise_seed: int | None = None,
+    seed: int = 0,
+    out: Path = Path("runs"),
+    data: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Train reward models that know the user, and measure them on what they were not trained on.
+
+    Every model is trained on one side of each split and rates the other; the impersonal model stands first,
+    and each personal one counts by its gain over it. Then each is trained on everything and kept in the run
+    folder, under `models`: use it as `--rm personal:FOLDER`. The same command goes on where it stopped.
+
+    Parameters
+    ----------
+    benchmark
+        A name that `palate data list` shows, or the path of a folder or file of your own.
+    method
+        How a model knows the user, such as `per-user` or `history-attention`; may be repeated. `all` is every one.
+    features
+        What a model reads of a response: `minilm`, `traits`, `smollm2`, any encoder or causal language model,
+        `position`, joined by `+`.
+    protocol
+        `seen` (users of the training data, later items), `unseen` (users never trained on),
+        `leave-out:category` or `leave-out:FIELD` (each value of a demographic field in turn).
+    cold_start
+        Numbers of judgements, such as `0,1,2,4,8,16`: accuracy against how many are known of a new user.
+    view
+        What a model may see of the test users; by default what the protocol calls for. May be repeated.
+    rm
+        Any other reward model to rate the same items; may be repeated.
+    retriever
+        Which judgements are shown where not all are: `random`, `recent`, `bm25`, `minilm`.
+    folds
+        In how many parts the users and items are split.
+    epsilon
+        Learn the shared part under differential privacy for users, such as `3`; several, such as `0.5,1,2,4,8,inf`,
+        show what privacy costs. `bradley-terry` and `per-user` can; only private models are kept then.
+    delta
+        The probability that epsilon may be exceeded; has to be below one in the number of users.
+    noise_seed
+        Draw the noise from a seed, so that a figure can be made again. Such models are not private.
+    seed
+        Decides splits, starting values and resamples.
+    out
+        The folder in which run folders are made.
+    data
+        Where data sets lie that palate does not ship. Default: the environment variable PALATE_DATA.
+    json
+        Print one JSON object, and nothing else, on standard output.
+    """
+    from palate.cli._progress import progress_bar
+    from palate.cli.report import show, write_reports
+    from palate.evaluate import Run
+    from palate.personal import METHODS, epsilons, privacy_curve, private_specs
+    from palate.personal import train as measure
+
+    methods = method or ["per-user"]
+    asked = epsilons(epsilon) if epsilon else []
+    named = list(METHODS) if "all" in methods else methods
+    with progress_bar(show=not json) as progress:
+        summary = measure(
+            benchmark,
+            private_specs(named, asked, delta, noise_seed) if asked else named,
+            reward_models=rm or (),
+            features=features,
+            protocol=protocol,
+            views=view,
+            cold_start=numbers(cold_start) if cold_start else None,
+            folds=folds,
+            retriever=retriever,
+            seed=seed,
+            out=out,
+            data_dir=data,
+            progress=progress,
+        )
+        progress("writing the report", 0, 1)
+        page = write_reports(Run.open(Path(summary.run)), summary)
+    show(summary, page, json=json)
+    if asked:
+        _curve(summary, privacy_curve(summary, named, asked, delta, noise_seed), show=not json)
+    if not json:
+        print(f"Models: {Path(summary.run) / 'models'}")  # noqa: T201
+
+
+def numbers(text: str) -> list[int]:
+    """Whole numbers with commas between them."""
+    from palate.records import PalateError
+
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise PalateError(f"--cold-start takes whole numbers such as 0,1,2,4,8; {text!r} was given")
+    return [int(part) for part in parts]
+
+
+def _curve(summary: Summary, points: list[CurvePoint], *, show: bool) -> None:
+    """The table of what privacy costs, and its picture in the run folder."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from palate.evaluate import percent, percent_interval
+    from palate.personal import curve_svg
+
+    picture = Path(summary.run) / "privacy-curve.svg"
+    picture.write_text(curve_svg(points, f"Accuracy against epsilon on {summary.benchmark}"), encoding="utf-8")
+    if not show:
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("method", "view", "epsilon", "accuracy", "95% interval over users"):
+        table.add_column(column, justify="right" if column in ("epsilon", "accuracy") else "left")
+    for point in points:
+        epsilon = "no privacy" if point.epsilon == float("inf") else f"{point.epsilon:g}"
+        table.add_row(
+            point.method, point.view, epsilon, percent(point.accuracy), percent_interval(point.low, point.high)
+        )
+    console = Console(highlight=False)
+    console.print()
+    console.print(table)
+    console.print(f"Picture: {picture}", markup=False, soft_wrap=True)

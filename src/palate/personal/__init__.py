@@ -1,0 +1,55 @@
+"""Reward models that know the user: methods, training, protocols."""
+
+from palate.personal._curve import CurvePoint, curve_svg, epsilons, privacy_curve, private_specs
+from palate.personal._erase import ErasedFromModel, count_marks, describe_model, erase_user, strip_model
+from palate.personal._features import Features
+from palate.personal._folds import Fold, make_folds
+from palate.personal._known import Known
+from palate.personal._lora import LoraModel
+from palate.personal._lora_settings import LoraSettings
+from palate.personal._method import Method, MethodSettings
+from palate.personal._methods import METHODS, TUNED, method_type
+from palate.personal._model import PersonalModel
+from palate.personal._open import TrainedModel, adapt_users, load_personal
+from palate.personal._named import fit_method, parse_method, read_choices
+from palate.personal._pairs import Pairs
+from palate.personal._private import PrivacySettings, Spent
+from palate.personal._train import IMPERSONAL, train
+from palate.personal._units import units
+
+__all__ = [
+    "IMPERSONAL",
+    "METHODS",
+    "TUNED",
+    "CurvePoint",
+    "ErasedFromModel",
+    "Features",
+    "Fold",
+    "Known",
+    "LoraModel",
+    "LoraSettings",
+    "Method",
+    "MethodSettings",
+    "Pairs",
+    "PersonalModel",
+    "TrainedModel",
+    "PrivacySettings",
+    "Spent",
+    "adapt_users",
+    "count_marks",
+    "curve_svg",
+    "describe_model",
+    "epsilons",
+    "erase_user",
+    "fit_method",
+    "load_personal",
+    "make_folds",
+    "method_type",
+    "parse_method",
+    "privacy_curve",
+    "private_specs",
+    "read_choices",
+    "strip_model",
+    "train",
+    "units",
+]

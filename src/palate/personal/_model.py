@@ -1,0 +1,238 @@
+"""A trained personal model: a reward model like any other, which knows its users."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from palate.engine import require
+from palate.personal._features import Features
+from palate.personal._files import ModelFile, read_model, write_model
+from palate.personal._known import know, know_all, know_view
+from palate.personal._method import Method, MethodSettings
+from palate.personal._methods import method_type
+from palate.personal._pairs import Choice, labelled, make_pairs
+from palate.personal._private import PrivacySettings, standardise_publicly
+from palate.personal._tune import InnerSplit, tune
+from palate.personal._units import units
+from palate.records import Ask, Comparison, Judgement, PalateError, Rating, User, View
+
+if TYPE_CHECKING:
+    import torch
+
+
+class PersonalModel:
+    """Rates responses for the user that a view names or describes.
+
+    A view that shows judgements, posts or groups is all that is used: the model adapts to what it shows. The
+    view `user` shows nothing but who it is, and calls up what was learned or adapted for that user. Where there
+    is nothing to go by, the rating is impersonal and its note says so.
+
+    >>> model = PersonalModel("per-user", features="minilm+traits")  # doctest: +SKIP
+    >>> model.fit(benchmark.comparisons, benchmark.users).save("mine")  # doctest: +SKIP
+    """
+
+    batch_size = 1024
+
+    def __init__(self, method: str = "per-user", *, features: str = "minilm+traits", seed: int = 0) -> None:
+        require("torch", "local")
+        self.method_name = method
+        self.name = f"personal:{method}"
+        self.features = Features(features)
+        self._kind = method_type(method)
+        self._seed = seed
+        self._method: Method | None = None
+        self._states: dict[str, torch.Tensor] = {}
+        self._trained: set[int] = set()
+        self.chosen_by: float | None = None
+        """The inner score by which the settings were chosen: mean log-likelihood of held-out users' choices."""
+
+    @property
+    def method(self) -> Method:
+        """The method with what it has learned."""
+        if self._method is None:
+            raise PalateError(f"{self.name} has not been trained: call fit first, or load a trained one")
+        return self._method
+
+    @property
+    def settings(self) -> MethodSettings:
+        """The settings that were chosen or given."""
+        return self.method.settings
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """The users that the model knows by name."""
+        return tuple(self._states)
+
+    def fit(
+        self,
+        comparisons: Sequence[Comparison],
+        users: Mapping[str, User],
+        settings: MethodSettings | None = None,
+        privacy: PrivacySettings | None = None,
+    ) -> PersonalModel:
+        """Learn from comparisons and from the judgements in the users' histories.
+
+        Without `settings`, they are chosen on an inner split: some users, and some units of items, are set
+        aside, and the settings win that predict those users best after adapting to what else they chose.
+        With `privacy` the shared part is learned under differential privacy: nothing is chosen on the data, the
+        features are standardised on public texts, and the marks of what was trained on are not kept.
+        """
+        if privacy is not None:
+            standardise_publicly(self.features)
+            settings = settings or self._kind.settings_type(seed=self._seed)
+        choices = {user: own for user, own in labelled(comparisons, users).items() if own}
+        if not choices:
+            raise PalateError("there is nothing to learn from: no comparisons, and no user has judgements")
+        pairs = make_pairs(choices, self.features)
+        known = know_all(pairs, users, self.features, self._kind.uses)
+        flat = [choice for own in choices.values() for choice in own]
+        if settings is None:
+            split = InnerSplit.of(pairs, known, units(flat), self._seed)
+            settings, self.chosen_by = tune(self._kind, self.features.blocks, split, self._seed)
+        self._method = self._kind(settings, self.features.blocks)
+        if privacy is None:
+            self._method.learn(pairs, known)
+        else:
+            self._method.learn_privately(pairs, privacy)
+        personal = bool(self._kind.uses)
+        self._states = dict(zip(pairs.users, self._method.users(known), strict=True)) if personal else {}
+        self._trained = set() if privacy else {mark(choice.prompt, choice.responses) for choice in flat}
+        return self
+
+    def adapt(self, user: str | User, judgements: Sequence[Judgement] = ()) -> PersonalModel:
+        """Learn a user from these judgements alone, and what a given `User` holds, without retraining.
+
+        It replaces what was known of this user. Contradictory judgements cancel each other.
+        """
+        if isinstance(user, str):
+            user = User(id=user)
+        every: list[Choice] = list(labelled([], {user.id: user})[user.id])
+        every += [one for one in judgements if one not in every]
+        fields = {**user.demographics, **({"values": list(user.values)} if user.values else {})}
+        known = know(every, [post.text for post in user.posts], fields, self.features, self._kind.uses)
+        if known.nothing:
+            needed = " or ".join(sorted(self._kind.uses)) or "nothing: it is impersonal"
+            raise PalateError(f"nothing is known of user {user.id!r} that {self.name} could use; it uses {needed}")
+        self._states[user.id] = self.method.user(known)
+        return self
+
+    def can_learn(self, user: User) -> bool:
+        """Whether anything is known of this user that the method uses."""
+        held = {"judgements": user.judgements, "posts": user.posts, "groups": user.demographics or user.values}
+        return any(held[kind] for kind in self._kind.uses)
+
+    def forget(self, user: str) -> bool:
+        """Drop what is kept of one user; whether there was anything."""
+        return self._states.pop(user, None) is not None
+
+    def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+        """Read every response once, then rate the asks of each user together."""
+        import torch
+
+        if not asks:
+            return []
+        rows = torch.from_numpy(self._rows(asks))
+        ends = np.cumsum([len(ask.responses) for ask in asks])
+        ratings: list[Rating] = []
+        states: dict[object, tuple[torch.Tensor, str | None]] = {}
+        with torch.no_grad():
+            for ask, end in zip(asks, ends.tolist(), strict=True):
+                own = rows[end - len(ask.responses) : end]
+                key = ask.view.user_id, tuple(part.text for part in ask.view.parts)
+                if key not in states:
+                    states[key] = self._state(ask.view)
+                ratings.append(self._rating(ask, own, *states[key]))
+        return ratings
+
+    def _rows(self, asks: Sequence[Ask]) -> np.ndarray:
+        prompts = [ask.prompt for ask in asks for _ in ask.responses]
+        responses = [response for ask in asks for response in ask.responses]
+        places: list[int | None] = []
+        for ask in asks:
+            places += ask.shown or [None] * len(ask.responses)
+        return self.features.rows(prompts, responses, places)
+
+    def _state(self, view: View) -> tuple[torch.Tensor, str | None]:
+        """The state that a view allows, and a note where it is impersonal though a user was named."""
+        if not self._kind.uses or (view.user_id is None and not view.parts):
+            return self.method.nobody(), None
+        if view.parts:
+            known = know_view(view, self.features, self._kind.uses)
+            if not known.nothing:
+                return self.method.user(known), None
+            missing = " or ".join(sorted(self._kind.uses))
+            return self.method.nobody(), f"impersonal: the view shows no {missing}"
+        state = self._states.get(view.user_id or "")
+        if state is None:
+            return self.method.nobody(), "impersonal: the model knows nothing of this user"
+        return state, None
+
+    def _rating(self, ask: Ask, rows: torch.Tensor, state: torch.Tensor, note: str | None) -> Rating:
+        import torch
+
+        if mark(ask.prompt, ask.responses) in self._trained:
+            return Rating(unscored="the model was trained on this very choice, so its rating would say nothing")
+        scores = self.method.reward(rows, state).double()
+        return Rating(scores=scores.tolist(), probabilities=torch.softmax(scores, 0).tolist(), note=note)
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with anything that was learned, and with the features."""
+        digest = hashlib.sha256(f"{self.method_name} {self.features.fingerprint}".encode())
+        digest.update(msgspec.json.encode(self.settings))
+        for name, tensor in sorted({**self.method.shared, **self._states}.items()):
+            digest.update(name.encode("utf-8", "surrogatepass"))
+            digest.update(tensor.contiguous().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `model.json` and `model.safetensors`, each whole or not at all."""
+        return write_model(
+            Path(folder),
+            ModelFile(
+                method=self.method_name,
+                settings=msgspec.to_builtins(self.settings),
+                features=self.features.name,
+                features_fingerprint=self.features.fingerprint,
+                users=list(self._states),
+                about=self.method.about,
+                seed=self._seed,
+                chosen_by=self.chosen_by,
+            ),
+            shared=self.method.shared,
+            features=self.features.tensors(),
+            states=list(self._states.values()),
+            trained=sorted(self._trained),
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> PersonalModel:
+        """A model that was saved; refused where its features are not the same any more."""
+        kept, tensors = read_model(Path(folder))
+        model = cls(kept.method, features=kept.features, seed=kept.seed)
+        if model.features.fingerprint != kept.features_fingerprint:
+            raise PalateError(
+                f"{folder} was trained with other features than {kept.features!r} gives here: the encoder's files "
+                "have changed. Use the encoder it was trained with, or train it again."
+            )
+        model.features.restore(tensors.features)
+        settings = msgspec.convert(kept.settings, model._kind.settings_type)
+        model._method = model._kind(settings, model.features.blocks)
+        model._method.shared.update(tensors.shared)
+        model._method.about.update(kept.about)
+        model._states = dict(zip(kept.users, tensors.states, strict=True))
+        model._trained = set(tensors.trained)
+        model.chosen_by = kept.chosen_by
+        return model
+
+
+def mark(prompt: str, responses: Sequence[str]) -> int:
+    """A number for a choice, whatever the order of its responses."""
+    words = "\x00".join([prompt, *sorted(responses)]).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(words).digest()[:8], "big", signed=True)

@@ -1,0 +1,118 @@
+"""Comparisons as tensors: what was taken over what, by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palate.records import Comparison, Judgement, User
+
+if TYPE_CHECKING:
+    import torch
+
+    from palate.personal._features import Features
+
+Choice = Comparison | Judgement
+"""Both are one prompt, what was offered, and what was taken."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs of texts of which somebody preferred the first.
+
+    A choice among N counts as N - 1 pairs, each of weight 1 / (N - 1), so that every choice weighs the same.
+    """
+
+    rows: torch.Tensor
+    """(texts, features): every distinct text once."""
+    better: torch.Tensor
+    """(pairs,) rows of the texts that were taken."""
+    worse: torch.Tensor
+    """(pairs,) rows of the texts that were left."""
+    user: torch.Tensor
+    """(pairs,) places in `users`."""
+    weight: torch.Tensor
+    """(pairs,)"""
+    choice: torch.Tensor
+    """(pairs,) which choice each pair comes from, counted from 0."""
+    users: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.better)
+
+    @property
+    def differences(self) -> torch.Tensor:
+        """(pairs, features): what was taken minus what was left."""
+        return self.rows[self.better] - self.rows[self.worse]
+
+    def only(self, where: torch.Tensor) -> Pairs:
+        """Some of the pairs, of the same users and texts."""
+        return replace(
+            self,
+            better=self.better[where],
+            worse=self.worse[where],
+            user=self.user[where],
+            weight=self.weight[where],
+            choice=self.choice[where],
+        )
+
+    def by_user(self) -> list[torch.Tensor]:
+        """For each user, the places of their pairs."""
+        import torch
+
+        order = torch.argsort(self.user, stable=True)
+        counts = torch.bincount(self.user, minlength=len(self.users))
+        return list(torch.split(order, counts.tolist()))
+
+
+def offered(choices: Sequence[Choice]) -> tuple[list[str], list[str], list[int | None]]:
+    """Every response with its prompt and, where it was recorded, the place at which it was shown."""
+    prompts = [choice.prompt for choice in choices for _ in choice.responses]
+    responses = [response for choice in choices for response in choice.responses]
+    places: list[int | None] = []
+    for choice in choices:
+        shown = getattr(choice, "shown", None)
+        places += shown or [None] * len(choice.responses)
+    return prompts, responses, places
+
+
+def make_pairs(choices: Mapping[str, Sequence[Choice]], features: Features) -> Pairs:
+    """The choices of each user as pairs of rows of features."""
+    import torch
+
+    users = tuple(choices)
+    flat = [choice for user in users for choice in choices[user]]
+    owners = [place for place, user in enumerate(users) for _ in choices[user]]
+    keys = list(zip(*offered(flat), strict=True))
+    index = {key: row for row, key in enumerate(dict.fromkeys(keys))}
+    rows = features.rows(*([list(column) for column in zip(*index, strict=True)] if index else [[], [], []]))
+    found: list[tuple[int, int, int, int, float]] = []
+    start = 0
+    for number, (choice, owner) in enumerate(zip(flat, owners, strict=True)):
+        places = [index[key] for key in keys[start : start + len(choice.responses)]]
+        start += len(choice.responses)
+        taken = places[choice.preferred]
+        found += [
+            (taken, left, owner, number, 1 / (len(places) - 1))
+            for place, left in enumerate(places)
+            if place != choice.preferred
+        ]
+    table = np.array(found, dtype=np.float64).reshape(-1, 5)
+    better, worse, user, numbers = (torch.from_numpy(table[:, column].astype(np.int64)) for column in range(4))
+    weight = torch.from_numpy(table[:, 4].astype(np.float32))
+    return Pairs(torch.from_numpy(rows), better, worse, user, weight, numbers, users)
+
+
+def labelled(comparisons: Sequence[Comparison], users: Mapping[str, User]) -> dict[str, list[Choice]]:
+    """Every choice of each user that may be learned from, once: comparisons, and judgements in the history."""
+    found: dict[str, list[Choice]] = {}
+    for comparison in comparisons:
+        found.setdefault(comparison.user_id, []).append(comparison)
+    for user in users.values():
+        own = found.setdefault(user.id, [])
+        known = {(choice.prompt, choice.responses) for choice in own}
+        own += [one for one in user.judgements if (one.prompt, one.responses) not in known]
+    return dict(sorted(found.items()))

@@ -1,0 +1,212 @@
+"""Train personal models and measure them honestly: fit on one side of every split, rate the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from palate import __version__
+from palate.data import load_benchmark
+from palate.evaluate import (
+    ModelSettings,
+    RatedItem,
+    RatingLine,
+    Report,
+    Run,
+    RunWriter,
+    Settings,
+    Summary,
+    in_benchmark_order,
+    load_models,
+    make_ask,
+    rated_item,
+    summarise,
+)
+from palate.personal._folds import Fold, make_folds
+from palate.personal._model import PersonalModel
+from palate.personal._named import fit_method, parse_method
+from palate.personal._pairs import labelled
+from palate.records import Benchmark, Comparison, PalateError, Rating, RewardModel, View
+from palate.rewards import rate
+from palate.views import Missing, ViewBuilder, ViewSpec, resolve_views, visible_judgements
+
+IMPERSONAL = "bradley-terry"
+"""Stands first in every table: a personal model counts by its gain over it."""
+
+
+def train(
+    benchmark: str | Path | Benchmark,
+    methods: Sequence[str] = ("per-user",),
+    *,
+    reward_models: Sequence[str | RewardModel] = (),
+    features: str = "minilm+traits",
+    protocol: str = "seen",
+    views: Sequence[str] | None = None,
+    cold_start: Sequence[int] | None = None,
+    folds: int = 5,
+    retriever: str = "random",
+    seed: int = 0,
+    out: str | Path = "runs",
+    data_dir: str | Path | None = None,
+    progress: Report | None = None,
+) -> Summary:
+    """Measure personal models on users or items that they were not trained on, then train each on everything.
+
+    The run folder is like that of `evaluate`, with the finished models in `models/`. The impersonal model is
+    always there. Reward models of other kinds are rated on the same items under the same views. The same call
+    goes on where an earlier one stopped.
+    """
+    if not isinstance(benchmark, Benchmark):
+        benchmark = load_benchmark(benchmark, data_dir=Path(data_dir) if data_dir else None)
+    if cold_start is not None and protocol == "seen":
+        protocol = "unseen"  # a curve over judgements known is about users the model has never met
+    methods = list(dict.fromkeys([IMPERSONAL, *methods]))
+    private = [name for name in methods if parse_method(name)[1]]
+    split = make_folds(benchmark, protocol, folds=folds, seed=seed)
+    if cold_start:
+        split = [kept for fold in split if (kept := _with_enough(fold, max(cold_start))).test]
+        if not split:
+            raise PalateError(f"no test user of {benchmark.card.name} has {max(cold_start)} judgements; ask for fewer")
+    specs = resolve_views(views or _views(benchmark, protocol, cold_start))
+    others = load_models(reward_models) if reward_models else []
+    trainee = PersonalModel(IMPERSONAL, features=features, seed=seed)
+    identity = {
+        "features": features,
+        "features_fingerprint": trainee.features.fingerprint,
+        "protocol": protocol,
+        "folds": str(folds),
+        "source": f"palate {__version__}",
+    }
+    trained = [ModelSettings(label=name, identity={"method": name, **identity}) for name in methods]
+    settings = Settings(
+        benchmark=benchmark.card,
+        content_hash=benchmark.content_hash,
+        models=[*trained, *(other.settings for other in others)],
+        views=specs,
+        retriever=retriever,
+        retriever_fingerprint="",
+        writer=None,
+        budget=None,
+        limit=None,
+        seed=seed,
+        baseline=IMPERSONAL,
+    )
+    run = Run.create_or_resume(Path(out), settings, (item for fold in split for item in _items(fold, benchmark)))
+    report = progress or (lambda what, done, total: None)
+    total = len(settings.models) * len(specs) * sum(len(fold.test) for fold in split)
+    with RunWriter(run) as writer:
+        for fold in split:
+            round_ = _Round(writer, fold, benchmark, specs, seed, retriever, report, total)
+            for name in methods:
+                if round_.pending(name):
+                    report(f"training {name}, fold {fold.name}", len(writer.done), total)
+                    round_.rate(name, fit_method(name, features, seed, fold.train, fold.trained_users))
+            for other in others:
+                round_.rate(other.settings.label, other.model, other.batch_size)
+    for name in private or methods:  # where privacy was asked for, no other model is left lying about
+        finished = run.folder / "models" / name
+        if not (finished / "model.json").exists():
+            report(f"training {name} on everything", total, total)
+            fit_method(name, features, seed, benchmark.comparisons, benchmark.users).save(finished)
+    report("done", total, total)
+    return summarise(run)
+
+
+class _Round:
+    """One fold of a measurement: what its test items are shown with, and who has rated them."""
+
+    def __init__(
+        self,
+        writer: RunWriter,
+        fold: Fold,
+        benchmark: Benchmark,
+        specs: Sequence[ViewSpec],
+        seed: int,
+        retriever: str,
+        report: Report,
+        total: int,
+    ) -> None:
+        held = msgspec.structs.replace(benchmark, users=fold.test_users, comparisons=fold.test, completions=())
+        self._builder = ViewBuilder(held, retriever=retriever, seed=seed)
+        self._writer, self._fold, self._specs, self._seed = writer, fold, specs, seed
+        self._report, self._total = report, total
+        self._views: dict[str, dict[str, View | Missing]] = {}
+
+    def pending(self, label: str) -> bool:
+        """Whether a model has anything left to rate here."""
+        return any(self._left(label, spec) for spec in self._specs)
+
+    def _left(self, label: str, spec: ViewSpec) -> list[Comparison]:
+        return [item for item in self._fold.test if (label, spec.name, item.id) not in self._writer.done]
+
+    def rate(self, label: str, model: RewardModel, batch_size: int = 4096) -> None:
+        """Rate what is left, batch by batch, each on the disk before the next."""
+        for spec in self._specs:
+            left = self._left(label, spec)
+            views = self._shown(spec) if left else {}
+            for start in range(0, len(left), batch_size):
+                self._report(f"{label}, {spec.name}, fold {self._fold.name}", len(self._writer.done), self._total)
+                self._writer.add_ratings(self._rated(label, model, spec, left[start : start + batch_size], views))
+
+    def _shown(self, spec: ViewSpec) -> dict[str, View | Missing]:
+        if spec.name not in self._views:
+            built = self._builder.build(spec, self._fold.test)
+            found = dict(zip((item.id for item in self._fold.test), built, strict=True))
+            self._writer.add_views((item, view) for item, view in found.items() if isinstance(view, View))
+            self._views[spec.name] = found
+        return self._views[spec.name]
+
+    def _rated(
+        self,
+        label: str,
+        model: RewardModel,
+        spec: ViewSpec,
+        items: Sequence[Comparison],
+        views: dict[str, View | Missing],
+    ) -> list[RatingLine]:
+        shown = [(item, view) for item in items if isinstance(view := views[item.id], View)]
+        ratings = rate(model, [make_ask(item, view, self._seed) for item, view in shown])
+        found = {
+            item.id: in_benchmark_order(one, item, self._seed) for (item, _), one in zip(shown, ratings, strict=True)
+        }
+        for item in items:
+            view = views[item.id]
+            if isinstance(view, Missing):
+                found[item.id] = Rating(unscored=view.reason)
+        return [RatingLine(rm=label, view=spec.name, item=item.id, rating=found[item.id]) for item in items]
+
+
+def _items(fold: Fold, benchmark: Benchmark) -> list[RatedItem]:
+    choices = labelled(fold.train, fold.trained_users)
+    return [
+        msgspec.structs.replace(rated_item(item, benchmark), known=len(choices[item.user_id]))
+        if item.user_id in fold.trained_users
+        else msgspec.structs.replace(rated_item(item, benchmark), known=len(fold.test_users[item.user_id].judgements))
+        for item in fold.test
+    ]
+
+
+def _with_enough(fold: Fold, most: int) -> Fold:
+    """The items whose users have as many judgements as the curve shows at its end: every step has the same items."""
+    test = (item for item in fold.test if len(visible_judgements(fold.test_users[item.user_id], item)) >= most)
+    return msgspec.structs.replace(fold, test=tuple(test))
+
+
+def _views(benchmark: Benchmark, protocol: str, cold_start: Sequence[int] | None) -> list[str]:
+    """What a personal model is measured with: nobody known, the user, and a stranger in the user's place."""
+    if cold_start is not None:
+        counts = sorted(set(cold_start) - {0})
+        if not counts or min(cold_start) < 0:
+            raise PalateError(
+                f"a cold start is a list of numbers of judgements, such as 0,1,2,4,8; {cold_start} was given"
+            )
+        return ["none", *(f"judgements:{count}" for count in counts)]
+    if protocol in ("seen", "leave-out:category"):
+        return ["none", "user", "swapped"]
+    users = benchmark.users.values()
+    history = ["judgements:16"] if any(user.judgements for user in users) else []
+    history += ["posts:8"] if any(user.posts for user in users) else []
+    history += ["demographics"] if any(user.demographics for user in users) else []
+    return ["none", "+".join(history), "swapped"] if history else ["none"]
