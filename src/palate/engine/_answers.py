@@ -80,6 +80,29 @@ class AnswerCache:
                 self._database.execute("ROLLBACK")
             warnings.warn(f"answers cannot be kept in {self._file}: {error}", stacklevel=2)
 
+    def __len__(self) -> int:
+        count: int = self._database.execute("SELECT count(*) FROM answers").fetchone()[0]
+        return count
+
+    def erase(self) -> int:
+        """Erase every answer, so that no byte of it stays in the file; how many there were.
+
+        An answer is kept under a hash of its request, so whom it is about cannot be told from here.
+        """
+        count = len(self)
+        try:
+            self._database.execute("PRAGMA secure_delete=ON")
+            self._database.execute("DELETE FROM answers")
+            self._database.execute("VACUUM")
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+        return count
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
     def _unusable(self, error: Exception) -> PalateError:
         return PalateError(
             f"cannot use the cache {self._file}: {error}. Point PALATE_CACHE at a folder that can be written, "

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
-from palate.engine._linear import Linear, Norm
+from palate.engine._linear import Linear, Norm, gated
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -48,6 +48,12 @@ def longest_supported(model: PreTrainedModel) -> int:
     return int(window) if slides and window else 1 << 40
 
 
+def head_size(model: PreTrainedModel) -> int:
+    """How many numbers a head of the attention has."""
+    config: Any = model.config
+    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+
+
 class _Layer:
     def __init__(self, layer: Any, fuse: bool) -> None:
         attention, mlp = layer.self_attn, layer.mlp
@@ -68,7 +74,7 @@ class _Layer:
         if self.up is not None:
             return self.down.onto(self.up.onto(x, self.gate.activated(x), "mul"), hidden)
         gate, up = self.gate(x).chunk(2, -1)
-        return self.down.onto(functional.silu(gate).mul_(up), hidden)
+        return self.down.onto(gated(gate, up), hidden)
 
     @property
     def products(self) -> list[Linear]:
@@ -131,7 +137,7 @@ class Decoder:
         self._head = Linear([head])
         self.heads: int = config.num_attention_heads
         self.key_heads: int = config.num_key_value_heads
-        self.size = int(getattr(config, "head_dim", None) or config.hidden_size // self.heads)
+        self.size = head_size(model)
         self.vocabulary = len(head.weight)
         self.device, self.dtype = self._embedding.device, self._embedding.dtype
         self.bytes_a_token = 2 * len(self._layers) * self.key_heads * self.size * self.dtype.itemsize
@@ -204,20 +210,32 @@ class Decoder:
         return self._logits(hidden)
 
     def step_in_place(
-        self, tokens: Tensor, memory: Memory, angles: tuple[Tensor, Tensor], place: Tensor, mask: Tensor
+        self,
+        tokens: Tensor,
+        memory: Memory,
+        angles: tuple[Tensor, Tensor],
+        lengths: Tensor,
+        place: Tensor,
+        padding: Tensor,
+        layers: int | None = None,
     ) -> Tensor:
         """The same in shapes that never change and in as few kernels as may be, for a GPU to record.
 
-        `place` lies on the device, and all the room is attended to, under a mask of the last columns of prefix and
-        room together: (prompts, 1, columns). What comes before is attended to by all. A GPU wants prefix and room
-        to be multiples of 8 at least, else its matrix products are several times slower.
+        `angles` are those of all positions and `lengths` those of the prompts; `place` lies on the device too.
+        `padding` is what is added to the scores of the last columns of the prefix: (prompts, 1, columns). A GPU wants
+        prefix and room to be multiples of 8 at least, else its matrix products are several times slower. With fewer
+        `layers` than there are, nothing comes out that makes sense, but all that is needed has been loaded.
         """
         prompts, samples = tokens.shape
+        later = torch.arange(memory.room, device=self.device) > place
+        own = padding.new_zeros(later.shape).masked_fill_(later, -torch.inf)
+        mask = torch.cat([padding, own.expand(prompts, 1, -1)], -1)
         # Queries (the heads that share a key next to each other), keys, values.
         group, heads = self.heads // self.key_heads, self.heads + 2 * self.key_heads
-        first, second = self._turning(angles)
+        cosine, sine = (table[lengths + place] for table in angles)
+        first, second = self._turning((cosine, sine))
         hidden = functional.embedding(tokens.flatten(), self._embedding)
-        for index, layer in enumerate(self._layers):
+        for index, layer in enumerate(self._layers[:layers]):
             parts = self._parts(layer, hidden).view(prompts, samples, heads, 2, self.size // 2)
             turned = (parts[..., :1, :] * first).addcmul_(parts[..., 1:, :], second)
             new = turned[:, :, self.heads :].view(prompts, samples, 2, self.key_heads, 1, self.size)
@@ -262,7 +280,7 @@ class Decoder:
         return turned, parts[..., self.heads + self.key_heads :, :]
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        return self._head(self._norm(hidden)).float()
+        return self._head(self._norm(hidden))
 
 
 def _attend(queries: Tensor, prefix: Tensor, own: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:

@@ -132,12 +132,12 @@ class Decoding:
             self._replay = self._record_step()
 
     def _record_step(self) -> Callable[[], None]:
-        """Take a step as it is, which also warms up the libraries, and record the same for later."""
+        """Record a step and take it. One layer first, as it is: what is loaded at first use cannot be recorded."""
         aside: torch.cuda.Stream = torch.cuda.Stream(self._decoder.device)  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.stream(aside):
-            self._step_in_place()
+            self._next_tokens(layers=1)
             # Not `with torch.cuda.graph(...)`: it empties torch's memory cache and collects garbage, every time.
             graph.capture_begin()
             try:
@@ -145,21 +145,21 @@ class Decoding:
             finally:
                 graph.capture_end()
         torch.cuda.current_stream().wait_stream(aside)
+        graph.replay()
         return graph.replay
 
     def _step_in_place(self) -> None:
         """One step whose every number lies on the device, the place of the token too."""
-        assert self._padding is not None
-        positions = self._lengths + self._place
-        later = torch.arange(self._memory.room, device=positions.device) > self._place
-        own = self._padding.new_zeros(later.shape).masked_fill_(later, -torch.inf)
-        mask = torch.cat([self._padding, own.expand(len(self._padding), 1, -1)], -1)
-        tokens = self._written.index_select(2, self._place)[:, :, 0]
-        angles = (self._angles[0][positions], self._angles[1][positions])
-        logits = self._decoder.step_in_place(tokens, self._memory, angles, self._place, mask)
+        drawn = self._next_tokens()
         self._place.add_(1)
-        drawn = self._draw(logits, self._keys.flatten(), self._place)
         self._written.index_copy_(2, self._place, drawn.view(*self._keys.shape, 1))
+
+    def _next_tokens(self, layers: int | None = None) -> Tensor:
+        assert self._padding is not None
+        tokens = self._written.index_select(2, self._place)[:, :, 0]
+        held = (self._memory, self._angles, self._lengths, self._place, self._padding)
+        logits = self._decoder.step_in_place(tokens, *held, layers=layers)
+        return self._draw(logits, self._keys.flatten(), self._place + 1)
 
     def _let_go(self) -> bool:
         """Drop rows that have ended, once that halves the batch; whether any are left."""

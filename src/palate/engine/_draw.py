@@ -8,30 +8,17 @@ rounding error in the logits upsets least, since a token changes only where the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+from palate.engine._kernels import kernels_for
 
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 _STEP = 0xD1342543DE82EF95 - (1 << 64)
 _FIRST = 0xBF58476D1CE4E5B9 - (1 << 64)
 _SECOND = 0x94D049BB133111EB - (1 << 64)
-
-# The noise, in one pass over the logits instead of seventeen. Whole numbers come as the bits of floats, since
-# everything that goes into such a kernel is turned into one type.
-_KERNEL = """
-template <typename T> T perturbed(T logit, T token, T low, T high) {
-    unsigned int bits = (unsigned int)__float_as_int(low) ^ (unsigned int)__float_as_int(token);
-    bits *= (unsigned int)__float_as_int(high) | 1u;
-    bits ^= bits >> 15;
-    bits *= 0x7FEB352Du;
-    bits ^= (unsigned int)((int)bits >> 16);
-    bits &= 0x7FFFFFFFu;
-    return logit - logf(-log1pf(-(((float)bits + 0.5f) * 4.656612873077393e-10f)));
-}
-"""
 
 
 class Draw:
@@ -50,19 +37,23 @@ class Draw:
         self._tokens = _mix(torch.arange(1, vocabulary + 1, device=device)).to(torch.int32)
 
     def __call__(self, logits: Tensor, keys: Tensor, step: Tensor) -> Tensor:
-        """One token for each row of float32 logits. The logits are used up."""
+        """One token for each row of logits, which may be used up. All is computed in float32."""
         if self._temperature == 0:
             return logits.argmax(-1)
+        kernels = kernels_for(logits.device)
+        if kernels is not None and self._top_p == 1:
+            return kernels.draw(logits, self._tokens, keys, step, self._temperature)
+        logits = logits.float()
         if self._temperature != 1:
             logits.div_(self._temperature)
         if self._top_p < 1:
             probabilities = logits.softmax(-1)
             least = _least_kept(probabilities, self._top_p)
             logits.masked_fill_(probabilities < least[:, None], -torch.inf)
+        if kernels is not None:
+            return kernels.draw(logits, self._tokens, keys, step, 1.0)
         row = _mix(keys + step * _STEP)
         low, high = row.to(torch.int32)[:, None], (row >> 32).to(torch.int32)[:, None]
-        if logits.device.type == "cuda" and (perturbed := _kernel(logits.device)):
-            return perturbed(logits, *(part.view(torch.float32) for part in (self._tokens, low, high))).argmax(-1)
         return logits.sub_(_log_exponential(self._tokens, low, high)).argmax(-1)
 
 
@@ -78,24 +69,12 @@ def _log_exponential(tokens: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return uniform.log1p_().neg_().log_()
 
 
-@cache
-def _kernel(device: torch.device) -> Callable[..., Tensor] | None:
-    """The kernel, if this GPU's compiler is there and it gives what the plain operations give."""
-    tokens, low, high = (_mix(torch.arange(64, device=device) + 64 * part).to(torch.int32) for part in range(3))
-    low, high, logits = low[:, None], high[:, None], torch.zeros(64, 64, device=device)
-    try:
-        compiled: Callable[..., Tensor] = torch.cuda.jiterator._create_jit_fn(_KERNEL)
-        noise = compiled(logits, *(part.view(torch.float32) for part in (tokens, low, high)))
-    except Exception:  # a private part of torch: whatever it raises, there is another way
-        return None
-    return compiled if torch.allclose(noise, -_log_exponential(tokens, low, high), atol=1e-4) else None
-
-
 def row_keys(prompt: Sequence[int], seed: int, samples: Sequence[int]) -> list[int]:
     """What the random numbers of each of these samples of a prompt hang on."""
     text = f"{seed}:" + ",".join(map(str, prompt))
     start = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
-    return [int(key) for key in _mix(start + torch.tensor(samples, dtype=torch.int64) * _GOLDEN)]
+    keys: list[int] = _mix(start + torch.tensor(samples, dtype=torch.int64) * _GOLDEN).tolist()
+    return keys
 
 
 def _mix(number: Tensor) -> Tensor:

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
+from palate.engine._kernels import kernels_for
+
 
 class Linear:
     """One or more linear layers of the same input as one matrix product."""
@@ -76,4 +78,13 @@ class Norm:
     epsilon: float
 
     def __call__(self, x: Tensor) -> Tensor:
+        kernels = kernels_for(x.device)
+        if kernels is not None:
+            return kernels.norm(x, self.weight, self.epsilon)
         return functional.rms_norm(x, self.weight.shape, self.weight, self.epsilon)
+
+
+def gated(gate: Tensor, up: Tensor) -> Tensor:
+    """SiLU of the gate times the other."""
+    kernels = kernels_for(gate.device)
+    return functional.silu(gate).mul_(up) if kernels is None else kernels.gated(gate, up)

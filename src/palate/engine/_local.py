@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +67,8 @@ class _Loaded:
             ) from error
         return Chat(tokenizer)
 
-    def _load(self, kind: str) -> Any:
+    def _load(self, kind: str, *, new: Collection[str] = (), **options: Any) -> Any:
+        """The model in one of its kinds. Its files may lack the `new` weights, which then begin at zero."""
         torch, transformers = require("torch", "local"), require("transformers", "local")
         logging = transformers.utils.logging
         logging.set_verbosity_error()
@@ -79,16 +80,19 @@ class _Loaded:
                 trust_remote_code=self._trust,
                 local_files_only=True,
                 output_loading_info=True,
+                **options,
             )
         except Exception as error:
             asks_for_trust = "trust_remote_code" in str(error)
             hint = " Say trust_remote_code=true if you trust its code." if asks_for_trust else ""
             raise PalateError(f"{self.name}: cannot be loaded as {kind} ({_brief(error)}).{hint}") from error
-        if missing := sorted(found["missing_keys"]):
+        if missing := sorted(set(found["missing_keys"]) - set(new)):
             raise PalateError(
                 f"{self.name}: its files lack {', '.join(missing[:3])}, so that as {kind} it would answer at random. "
                 "Is it a model of another kind?"
             )
+        for name in set(found["missing_keys"]):
+            torch.nn.init.zeros_(model.get_parameter(name))
         return model.to(self._device).eval()
 
 

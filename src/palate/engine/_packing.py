@@ -2,8 +2,9 @@
 
 All prefixes stand first, then all continuations, group by group. A prefix token sees its own prefix up to
 itself. A continuation token sees its whole prefix and its own continuation up to itself; these two are
-computed apart by flash attention over ragged sequences and joined exactly by their log-sum-exps. The
-prefix's keys and values are so read once for all continuations, and no pair of tokens is computed that
+computed apart by flash attention over ragged sequences and joined exactly by their log-sum-exps: once every
+text up to each token of itself, prefixes and continuations alike, and once continuations over their prefixes.
+The prefix's keys and values are so read once for all continuations, and no pair of tokens is computed that
 is not needed.
 """
 
@@ -12,12 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from palate.engine._kernels import kernels_for
+from palate.engine._kernels_in_modules import fused
 
 
 @dataclass(frozen=True)
@@ -56,12 +60,6 @@ class Ragged:
     starts: Tensor
     longest: int
 
-    @classmethod
-    def of(cls, lengths: Sequence[int], device: torch.device) -> Ragged:
-        """From the lengths alone."""
-        starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int32)
-        return cls(_moved(starts, device), max(lengths, default=0))
-
 
 def _moved(array: np.ndarray, device: torch.device) -> Tensor:
     """The array on the device. From pinned memory, since a copy from other memory waits for all work before it."""
@@ -76,10 +74,11 @@ class Pack:
     ids: Tensor
     position: Tensor
     prefix_tokens: int
+    texts: Ragged
+    """Every prefix, then every continuation."""
     prefixes: Ragged
     groups: Ragged
     """All continuations of one group together."""
-    continuations: Ragged
     positions: Positions
 
 
@@ -89,8 +88,9 @@ def pack(groups: Sequence[Group], device: torch.device) -> Pack:
     follow = [[len(tokens) for tokens in group.continuations] for group in groups]
     lengths = [length for own in follow for length in own]
     total = sum(prefixes)
-    ids = [token for group in groups for token in group.prefix]
-    tokens = [token for group in groups for following in group.continuations for token in following]
+    texts = [*(group.prefix for group in groups), *(text for group in groups for text in group.continuations)]
+    ids = np.fromiter(chain.from_iterable(texts), np.int64, total + sum(lengths))
+    tokens = ids[total:]
     ends = np.cumsum(prefixes)
     position = [np.arange(length) for length in prefixes]
     before, last, at = [], [], total
@@ -103,16 +103,21 @@ def pack(groups: Sequence[Group], device: torch.device) -> Pack:
             last.append(at - 1 if length else end - 1)
     owner = np.repeat(np.arange(len(lengths)), lengths)
     predicted = np.concatenate([*before, np.zeros(0)])
-    arrays = (ids + tokens, np.concatenate(position), predicted, tokens, owner, last)
+    ragged = ([*prefixes, *lengths], prefixes, [sum(own) for own in follow])
+    starts = [np.cumsum([0, *some]) for some in ragged]
+    arrays = (ids, np.concatenate(position), predicted, tokens, owner, last, *starts)
     numbers = [np.asarray(array, np.int64) for array in arrays]
+    # One copy: each costs as much as many numbers do.
     moved = torch.split(_moved(np.concatenate(numbers), device), [len(array) for array in numbers])
+    begin = torch.split(torch.cat(moved[6:]).to(torch.int32), [len(some) for some in starts])
+    alone, whole, together = (Ragged(at, max(some, default=0)) for at, some in zip(begin, ragged, strict=True))
     return Pack(
         ids=moved[0],
         position=moved[1],
         prefix_tokens=total,
-        prefixes=Ragged.of(prefixes, device),
-        groups=Ragged.of([sum(own) for own in follow], device),
-        continuations=Ragged.of(lengths, device),
+        texts=alone,
+        prefixes=whole,
+        groups=together,
         positions=Positions(moved[2], moved[3], moved[4], moved[5], len(lengths)),
     )
 
@@ -139,14 +144,20 @@ def _packed_attention(
     assert row is not None, "packed attention is used outside of a packed row"
     q, k, v = (states[0].transpose(0, 1) for states in (query, key, value))
     n = row.prefix_tokens
-    out = torch.empty_like(q)
-    out[:n], _lse = _attend(q[:n], k[:n], v[:n], row.prefixes, row.prefixes, True, scaling)
+    out, weight = _attend(q, k, v, row.texts, row.texts, True, scaling)
     if len(q) > n:
         across, weight_across = _attend(q[n:], k[:n], v[:n], row.groups, row.prefixes, False, scaling)
-        own, weight_own = _attend(q[n:], k[n:], v[n:], row.continuations, row.continuations, True, scaling)
-        share = torch.sigmoid(weight_across - weight_own).transpose(0, 1)[..., None]
-        torch.lerp(own, across, share.to(own.dtype), out=out[n:])
+        _join(out[n:], across, weight[:, n:], weight_across)
     return out[None], None
+
+
+def _join(out: Tensor, across: Tensor, weight: Tensor, weight_across: Tensor) -> None:
+    """Put what was seen across to what was seen of the text itself, in place: one softmax over both."""
+    kernels = kernels_for(out.device)
+    if kernels is not None:
+        kernels.join(out, across, weight, weight_across)
+    else:
+        out.lerp_(across, torch.sigmoid(weight_across - weight).transpose(0, 1)[..., None].to(out.dtype))
 
 
 def _attend(
@@ -173,7 +184,10 @@ def _attend(
 
 @contextmanager
 def packed_attention(model: Any) -> Iterator[None]:
-    """Within this, every layer of the model asks for packed attention, which needs no mask."""
+    """Within this, every layer of the model asks for packed attention, which needs no mask.
+
+    What comes between the matrix products is done by kernels of our own where there are any.
+    """
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface
 
@@ -182,7 +196,8 @@ def packed_attention(model: Any) -> Iterator[None]:
     before = model.config._attn_implementation
     model.set_attn_implementation("palate_packed")
     try:
-        yield
+        with fused(model, _packed_attention):
+            yield
     finally:
         model.set_attn_implementation(before)
 

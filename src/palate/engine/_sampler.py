@@ -13,6 +13,7 @@ from torch import Tensor
 from palate.engine._decoder import Decoder, longest_supported
 from palate.engine._decoding import Decoding, evened
 from palate.engine._draw import Draw, row_keys
+from palate.engine._kernels_decoder import decoder_for
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -148,6 +149,8 @@ class Sampler:
 
     def _plainly(self, work: list[_Work], settings: _Settings) -> Iterator[tuple[_Work, _Rows]]:
         """With transformers' own forward pass, one prompt at a time."""
+        if not work:
+            return
         training = self._model.training
         self._model.train(False)
         try:
@@ -165,13 +168,13 @@ class Sampler:
             self._decoder = None
             weights = sum(part.numel() * part.element_size() for part in parameters)
             free = torch.cuda.mem_get_info(self._device)[0] if self._device.type == "cuda" else 8 << 30
-            self._decoder = Decoder(self._model, fuse=self._device.type == "cpu" or weights * 4 < free)
+            self._decoder = decoder_for(self._model, fuse=self._device.type == "cpu" or weights * 4 < free)
             self._seen = seen
             self._bytes_at_once = self._bytes_at_once or free // 4
         return self._decoder
 
     def _text(self, row: list[int]) -> Sampled:
-        length = next((place for place, token in enumerate(row) if token in self._end_ids), None)
+        length = min((row.index(token) for token in self._end_ids if token in row), default=None)
         return Sampled(row[:length], length is not None)
 
 
