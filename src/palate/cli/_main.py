@@ -17,10 +17,22 @@ app = App(
 )
 
 app.command("palate.cli.eval:evaluate", name="eval", help="Measure reward models on what individual users prefer.")
+app.command("palate.cli.train:train", help="Train reward models that know the user, and measure them honestly.")
+app.command("palate.cli.reproduce:reproduce", help="Run a published experiment and set our figures beside it.")
+app.command("palate.cli.adapt:adapt", help="Teach a trained model a new user from a few judgements.")
 app.command("palate.cli.report:report", help="Make the table and the page of a run anew, without the model.")
 app.command("palate.cli.compare:compare", help="Tell which differences between two runs are real.")
+app.command(
+    "palate.cli.audit:audit", help="Tell whether a benchmark can see personalisation, or whom a run serves worse."
+)
 app.command("palate.cli.check:check", help="Put a reward model of your own through the contract.")
+app.command("palate.cli.forget:forget", help="Erase one user from benchmarks, runs, models and caches.")
 app.command("palate.cli.doctor:doctor", help="Say what this machine can run.")
+
+privacy = App(name="privacy", help="See what a trained model tells of its users, and hand on less.")
+app.command(privacy)
+privacy.command("palate.cli.privacy:attack", help="Try to tell whose choices a model was trained on.")
+privacy.command("palate.cli.privacy:strip", help="Copy a model without users, states and marks.")
 
 data = App(name="data", help="List, show, check and convert benchmarks.")
 app.command(data)
@@ -28,6 +40,7 @@ data.command("palate.cli.data:list_benchmarks", name="list", help="List the benc
 data.command("palate.cli.data:show", help="Show what a benchmark holds, with an example.")
 data.command("palate.cli.data:check", help="Find every fault of a benchmark, and what would mislead.")
 data.command("palate.cli.data:convert", help="Write any benchmark as a folder in palate's own format.")
+data.command("palate.cli.export_user:export_user", help="Write everything that is held on one user to a file.")
 data.command("palate.cli.data:schema", help="Print or write the JSON Schemas of the formats.")
 
 BAD_INPUT = 2

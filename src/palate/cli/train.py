@@ -20,6 +20,7 @@ def train(
     *,
     method: Many = None,
     features: str = "minilm+traits",
+    base: str = "smollm2",
     protocol: str = "seen",
     cold_start: str | None = None,
     view: Many = None,
@@ -45,10 +46,13 @@ def train(
     benchmark
         A name that `palate data list` shows, or the path of a folder or file of your own.
     method
-        How a model knows the user, such as `per-user` or `history-attention`; may be repeated. `all` is every one.
+        How a model knows the user, such as `per-user` or `history-attention`; may be repeated. `all` is every one
+        but `lora`, which tunes a language model.
     features
         What a model reads of a response: `minilm`, `traits`, `smollm2`, any encoder or causal language model,
         `position`, joined by `+`.
+    base
+        The language model that the method `lora` tunes: `smollm2`, a name on the hub or a folder.
     protocol
         `seen` (users of the training data, later items), `unseen` (users never trained on),
         `leave-out:category` or `leave-out:FIELD` (each value of a demographic field in turn).
@@ -93,6 +97,7 @@ def train(
             private_specs(named, asked, delta, noise_seed) if asked else named,
             reward_models=rm or (),
             features=features,
+            base=base,
             protocol=protocol,
             views=view,
             cold_start=numbers(cold_start) if cold_start else None,
@@ -128,7 +133,7 @@ def _curve(summary: Summary, points: list[CurvePoint], *, show: bool) -> None:
     from rich.table import Table
 
     from palate.evaluate import percent, percent_interval
-    from palate.personal import curve_svg
+    from palate.personal import curve_svg, spent_by_models
 
     picture = Path(summary.run) / "privacy-curve.svg"
     picture.write_text(curve_svg(points, f"Accuracy against epsilon on {summary.benchmark}"), encoding="utf-8")
@@ -146,3 +151,6 @@ def _curve(summary: Summary, points: list[CurvePoint], *, show: bool) -> None:
     console.print()
     console.print(table)
     console.print(f"Picture: {picture}", markup=False, soft_wrap=True)
+    for name, spent in spent_by_models(Path(summary.run) / "models").items():
+        secret = "" if spent.private else "; its noise came from a seed, so it is not private"
+        console.print(f"{name}: spent epsilon {spent.epsilon:.3f} at delta {spent.delta:g}{secret}", markup=False)

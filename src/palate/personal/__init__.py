@@ -1,7 +1,15 @@
 """Reward models that know the user: methods, training, protocols."""
 
 from palate.personal._curve import CurvePoint, curve_svg, epsilons, privacy_curve, private_specs
-from palate.personal._erase import ErasedFromModel, count_marks, describe_model, erase_user, strip_model
+from palate.personal._erase import (
+    ErasedFromModel,
+    count_marks,
+    describe_model,
+    erase_user,
+    spent_by_models,
+    state_of,
+    strip_model,
+)
 from palate.personal._features import Features
 from palate.personal._folds import Fold, make_folds
 from palate.personal._known import Known
@@ -10,16 +18,19 @@ from palate.personal._lora_settings import LoraSettings
 from palate.personal._method import Method, MethodSettings
 from palate.personal._methods import METHODS, TUNED, method_type
 from palate.personal._model import PersonalModel
-from palate.personal._open import TrainedModel, adapt_users, load_personal
 from palate.personal._named import fit_method, parse_method, read_choices
+from palate.personal._open import TrainedModel, adapt_users, load_personal
 from palate.personal._pairs import Pairs
-from palate.personal._private import PrivacySettings, Spent
+from palate.personal._private import PRIVATE_METHODS, PrivacySettings, Spent, learn_privately
+from palate.personal._reproduce import REPRODUCTIONS, reproduce, reproduction_lines
 from palate.personal._train import IMPERSONAL, train
 from palate.personal._units import units
 
 __all__ = [
     "IMPERSONAL",
     "METHODS",
+    "PRIVATE_METHODS",
+    "REPRODUCTIONS",
     "TUNED",
     "CurvePoint",
     "ErasedFromModel",
@@ -32,9 +43,9 @@ __all__ = [
     "MethodSettings",
     "Pairs",
     "PersonalModel",
-    "TrainedModel",
     "PrivacySettings",
     "Spent",
+    "TrainedModel",
     "adapt_users",
     "count_marks",
     "curve_svg",
@@ -42,6 +53,7 @@ __all__ = [
     "epsilons",
     "erase_user",
     "fit_method",
+    "learn_privately",
     "load_personal",
     "make_folds",
     "method_type",
@@ -49,6 +61,10 @@ __all__ = [
     "privacy_curve",
     "private_specs",
     "read_choices",
+    "reproduce",
+    "reproduction_lines",
+    "spent_by_models",
+    "state_of",
     "strip_model",
     "train",
     "units",

@@ -32,7 +32,7 @@ class BradleyTerry(Method):
     settings_type = BradleyTerrySettings
     settings: BradleyTerrySettings
     uses = frozenset()
-    grid: ClassVar[dict[str, tuple[object, ...]]] = {"precision": (1.0, 0.1, 0.3, 3.0, 10.0, 30.0)}
+    grid: ClassVar[dict[str, tuple[object, ...]]] = {"precision": (1.0, 0.1, 0.3, 3.0, 10.0, 30.0, 100.0)}
 
     def learn(self, pairs: Pairs, known: Sequence[Known], validate: Validate | None = None) -> None:
         """A convex problem over all pairs at once."""

@@ -10,12 +10,9 @@ import msgspec
 
 from palate.personal._known import Known
 from palate.personal._pairs import Pairs
-from palate.records import PalateError
 
 if TYPE_CHECKING:
     import torch
-
-    from palate.personal._private import PrivacySettings
 
 Validate = Callable[[], float]
 """How well the model as it stands predicts users it does not train on: mean log-likelihood of their choices."""
@@ -42,8 +39,6 @@ class Method(ABC):
     """Which of `judgements`, `posts` and `groups` the method can learn a user from; empty when impersonal."""
     grid: ClassVar[dict[str, tuple[object, ...]]] = {}
     """Settings to choose on an inner split of users: one field after the other, the best of each kept."""
-    private: ClassVar[bool] = False
-    """Whether the shared part can be learned under differential privacy."""
 
     def __init__(self, settings: MethodSettings, blocks: dict[str, slice]) -> None:
         self.settings = settings
@@ -61,10 +56,6 @@ class Method(ABC):
         With `validate`, stop early where it says that more training makes it worse, and set `self.settings`
         so that learning again without it stops at the same place.
         """
-
-    def learn_privately(self, pairs: Pairs, privacy: PrivacySettings) -> None:
-        """Learn the shared part under differential privacy, for methods that are `private`."""
-        raise PalateError(f"{self.name} cannot be trained privately; bradley-terry and per-user can")
 
     @abstractmethod
     def user(self, known: Known) -> torch.Tensor:

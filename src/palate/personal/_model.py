@@ -13,12 +13,12 @@ import numpy as np
 from palate.engine import require
 from palate.personal._features import Features
 from palate.personal._files import ModelFile, read_model, write_model
-from palate.personal._known import know, know_all, know_view
+from palate.personal._known import Known, know, know_all, know_view
 from palate.personal._method import Method, MethodSettings
 from palate.personal._methods import method_type
-from palate.personal._pairs import Choice, labelled, make_pairs
-from palate.personal._private import PrivacySettings, standardise_publicly
-from palate.personal._tune import InnerSplit, tune
+from palate.personal._pairs import Choice, Pairs, labelled, make_pairs
+from palate.personal._private import PrivacySettings, learn_privately, standardise_publicly
+from palate.personal._tune import inner_splits, tune
 from palate.personal._units import units
 from palate.records import Ask, Comparison, Judgement, PalateError, Rating, User, View
 
@@ -86,24 +86,37 @@ class PersonalModel:
         if privacy is not None:
             standardise_publicly(self.features)
             settings = settings or self._kind.settings_type(seed=self._seed)
+        pairs, known, flat = self._read(comparisons, users)
+        if settings is None:
+            settings = self._choose(pairs, known, flat)
+        self._method = self._kind(settings, self.features.blocks)
+        if privacy is None:
+            self._method.learn(pairs, known)
+        else:
+            learn_privately(self._method, pairs, privacy)
+        personal = bool(self._kind.uses)
+        self._states = dict(zip(pairs.users, self._method.users(known), strict=True)) if personal else {}
+        self._trained = set() if privacy else {mark(choice.prompt, choice.responses) for choice in flat}
+        return self
+
+    def choose(self, comparisons: Sequence[Comparison], users: Mapping[str, User]) -> MethodSettings:
+        """The settings that `fit` would choose on these."""
+        return self._choose(*self._read(comparisons, users))
+
+    def _choose(self, pairs: Pairs, known: Sequence[Known], flat: Sequence[Choice]) -> MethodSettings:
+        splits = inner_splits(pairs, known, units(flat), self._seed)
+        settings, self.chosen_by = tune(self._kind, self.features.blocks, splits, self._seed)
+        return settings
+
+    def _read(
+        self, comparisons: Sequence[Comparison], users: Mapping[str, User]
+    ) -> tuple[Pairs, list[Known], list[Choice]]:
         choices = {user: own for user, own in labelled(comparisons, users).items() if own}
         if not choices:
             raise PalateError("there is nothing to learn from: no comparisons, and no user has judgements")
         pairs = make_pairs(choices, self.features)
         known = know_all(pairs, users, self.features, self._kind.uses)
-        flat = [choice for own in choices.values() for choice in own]
-        if settings is None:
-            split = InnerSplit.of(pairs, known, units(flat), self._seed)
-            settings, self.chosen_by = tune(self._kind, self.features.blocks, split, self._seed)
-        self._method = self._kind(settings, self.features.blocks)
-        if privacy is None:
-            self._method.learn(pairs, known)
-        else:
-            self._method.learn_privately(pairs, privacy)
-        personal = bool(self._kind.uses)
-        self._states = dict(zip(pairs.users, self._method.users(known), strict=True)) if personal else {}
-        self._trained = set() if privacy else {mark(choice.prompt, choice.responses) for choice in flat}
-        return self
+        return pairs, known, [choice for own in choices.values() for choice in own]
 
     def adapt(self, user: str | User, judgements: Sequence[Judgement] = ()) -> PersonalModel:
         """Learn a user from these judgements alone, and what a given `User` holds, without retraining.
@@ -139,16 +152,12 @@ class PersonalModel:
             return []
         rows = torch.from_numpy(self._rows(asks))
         ends = np.cumsum([len(ask.responses) for ask in asks])
-        ratings: list[Rating] = []
-        states: dict[object, tuple[torch.Tensor, str | None]] = {}
         with torch.no_grad():
-            for ask, end in zip(asks, ends.tolist(), strict=True):
-                own = rows[end - len(ask.responses) : end]
-                key = ask.view.user_id, tuple(part.text for part in ask.view.parts)
-                if key not in states:
-                    states[key] = self._state(ask.view)
-                ratings.append(self._rating(ask, own, *states[key]))
-        return ratings
+            states = self._states_of([ask.view for ask in asks])
+            return [
+                self._rating(ask, rows[end - len(ask.responses) : end], *state)
+                for ask, end, state in zip(asks, ends.tolist(), states, strict=True)
+            ]
 
     def _rows(self, asks: Sequence[Ask]) -> np.ndarray:
         prompts = [ask.prompt for ask in asks for _ in ask.responses]
@@ -158,20 +167,32 @@ class PersonalModel:
             places += ask.shown or [None] * len(ask.responses)
         return self.features.rows(prompts, responses, places)
 
-    def _state(self, view: View) -> tuple[torch.Tensor, str | None]:
-        """The state that a view allows, and a note where it is impersonal though a user was named."""
-        if not self._kind.uses or (view.user_id is None and not view.parts):
-            return self.method.nobody(), None
-        if view.parts:
-            known = know_view(view, self.features, self._kind.uses)
-            if not known.nothing:
-                return self.method.user(known), None
-            missing = " or ".join(sorted(self._kind.uses))
-            return self.method.nobody(), f"impersonal: the view shows no {missing}"
-        state = self._states.get(view.user_id or "")
-        if state is None:
-            return self.method.nobody(), "impersonal: the model knows nothing of this user"
-        return state, None
+    def _states_of(self, views: Sequence[View]) -> list[tuple[torch.Tensor, str | None]]:
+        """The state that each view allows, and a note where it is impersonal though a user was named.
+
+        Views that show the same share a state, and those that have to be learned are learned together.
+        """
+        keys = [(view.user_id, tuple(part.text for part in view.parts)) for view in views]
+        distinct = dict(zip(keys, views, strict=True))
+        found: dict[object, tuple[torch.Tensor, str | None]] = {}
+        shown: dict[object, Known] = {}
+        for key, view in distinct.items():
+            if not self._kind.uses or (view.user_id is None and not view.parts):
+                found[key] = self.method.nobody(), None
+            elif not view.parts:
+                state = self._states.get(view.user_id or "")
+                note = None if state is not None else "impersonal: the model knows nothing of this user"
+                found[key] = self.method.nobody() if state is None else state, note
+            else:
+                known = know_view(view, self.features, self._kind.uses)
+                if known.nothing:
+                    missing = " or ".join(sorted(self._kind.uses))
+                    found[key] = self.method.nobody(), f"impersonal: the view shows no {missing}"
+                else:
+                    shown[key] = known
+        learned = self.method.users(list(shown.values())) if shown else []
+        found.update((key, (state, None)) for key, state in zip(shown, learned, strict=True))
+        return [found[key] for key in keys]
 
     def _rating(self, ask: Ask, rows: torch.Tensor, state: torch.Tensor, note: str | None) -> Rating:
         import torch

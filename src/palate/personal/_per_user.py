@@ -48,7 +48,7 @@ class PerUser(Method):
     settings: PerUserSettings
     grid: ClassVar[dict[str, tuple[object, ...]]] = {
         "base": ("bradley-terry", "gppl"),
-        "precision": (1.0, 0.3, 3.0, 10.0),
+        "precision": (1.0, 0.3, 3.0, 10.0, 30.0),
         "own_precision": (10.0, 1.0, 3.0, 30.0, 100.0),
         "narrow": (False, True),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -25,13 +26,16 @@ from palate.evaluate import (
     summarise,
 )
 from palate.personal._folds import Fold, make_folds
-from palate.personal._model import PersonalModel
-from palate.personal._named import fit_method, parse_method
+from palate.personal._method import MethodSettings
+from palate.personal._named import parse_method
+from palate.personal._open import Recipe
 from palate.personal._pairs import labelled
 from palate.records import Benchmark, Comparison, PalateError, Rating, RewardModel, View
 from palate.rewards import rate
 from palate.views import Missing, ViewBuilder, ViewSpec, resolve_views, visible_judgements
 
+MOST_CHOICES = 8
+"""How often settings are chosen for a method in one run."""
 IMPERSONAL = "bradley-terry"
 """Stands first in every table: a personal model counts by its gain over it."""
 
@@ -42,6 +46,7 @@ def train(
     *,
     reward_models: Sequence[str | RewardModel] = (),
     features: str = "minilm+traits",
+    base: str = "smollm2",
     protocol: str = "seen",
     views: Sequence[str] | None = None,
     cold_start: Sequence[int] | None = None,
@@ -51,6 +56,7 @@ def train(
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
     progress: Report | None = None,
+    keep_models: bool = True,
 ) -> Summary:
     """Measure personal models on users or items that they were not trained on, then train each on everything.
 
@@ -71,15 +77,9 @@ def train(
             raise PalateError(f"no test user of {benchmark.card.name} has {max(cold_start)} judgements; ask for fewer")
     specs = resolve_views(views or _views(benchmark, protocol, cold_start))
     others = load_models(reward_models) if reward_models else []
-    trainee = PersonalModel(IMPERSONAL, features=features, seed=seed)
-    identity = {
-        "features": features,
-        "features_fingerprint": trainee.features.fingerprint,
-        "protocol": protocol,
-        "folds": str(folds),
-        "source": f"palate {__version__}",
-    }
-    trained = [ModelSettings(label=name, identity={"method": name, **identity}) for name in methods]
+    recipe = Recipe(features=features, base=base, seed=seed)
+    how = {"protocol": protocol, "folds": str(folds), "source": f"palate {__version__}"}
+    trained = [ModelSettings(label=name, identity={**recipe.identity(name), **how}) for name in methods]
     settings = Settings(
         benchmark=benchmark.card,
         content_hash=benchmark.content_hash,
@@ -97,21 +97,45 @@ def train(
     report = progress or (lambda what, done, total: None)
     total = len(settings.models) * len(specs) * sum(len(fold.test) for fold in split)
     with RunWriter(run) as writer:
-        for fold in split:
-            round_ = _Round(writer, fold, benchmark, specs, seed, retriever, report, total)
-            for name in methods:
-                if round_.pending(name):
+        for group in _groups(split):
+            chosen: dict[str, MethodSettings | None] = {}
+            for fold in group:
+                round_ = _Round(writer, fold, benchmark, specs, seed, retriever, report, total)
+                for name in (name for name in methods if round_.pending(name)):
+                    if name not in chosen:
+                        report(f"choosing settings of {name}", len(writer.done), total)
+                        chosen[name] = recipe.choose(name, group)
                     report(f"training {name}, fold {fold.name}", len(writer.done), total)
-                    round_.rate(name, fit_method(name, features, seed, fold.train, fold.trained_users))
-            for other in others:
-                round_.rate(other.settings.label, other.model, other.batch_size)
-    for name in private or methods:  # where privacy was asked for, no other model is left lying about
+                    say = partial(_say, report, f"fold {fold.name}", len(writer.done), total)
+                    # The view `user` may be asked for. This model is not kept, and so what it remembers is not either.
+                    model = recipe.fit(name, fold.train, fold.trained_users, chosen[name], remember=True, report=say)
+                    round_.rate(name, model)
+                for other in others:
+                    round_.rate(other.settings.label, other.model, other.batch_size)
+    for name in (
+        (private or methods) if keep_models else ()
+    ):  # where privacy was asked for, no other model is left lying about
         finished = run.folder / "models" / name
         if not (finished / "model.json").exists():
             report(f"training {name} on everything", total, total)
-            fit_method(name, features, seed, benchmark.comparisons, benchmark.users).save(finished)
+            say = partial(_say, report, "everything", total, total)
+            recipe.fit(name, benchmark.comparisons, benchmark.users, report=say).save(finished)
     report("done", total, total)
     return summarise(run)
+
+
+def _groups(split: Sequence[Fold]) -> list[Sequence[Fold]]:
+    """Folds that share one choice of settings: each its own where they are few, since choosing costs most of the time.
+
+    What is chosen for a group is chosen on what none of its folds holds out, so no test item has a say in it.
+    """
+    size = -(-len(split) // MOST_CHOICES)
+    return [split[start : start + size] for start in range(0, len(split), size)]
+
+
+def _say(report: Report, where: str, done: int, total: int, what: str) -> None:
+    """Pass on what a model says of its own training."""
+    report(f"{what}, {where}", done, total)
 
 
 class _Round:

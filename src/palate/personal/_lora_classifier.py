@@ -1,0 +1,126 @@
+"""A language model with a reward head and an adapter, which the engine reads like any classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from palate.engine import LikelihoodRequest, LocalClassifier, folder_fingerprint, require, weights_folder
+from palate.personal._lora_settings import LoraSettings
+from palate.records import Ask
+from palate.rewards import conversation
+
+if TYPE_CHECKING:
+    import torch
+
+HEAD = "score"
+"""What transformers calls the head of a decoder that gives numbers."""
+
+
+class TunedClassifier(LocalClassifier):
+    """A base model that is being tuned, or has been.
+
+    While it is tuned, the adapter's matrices stand beside the base's; `merge` adds them in, and from then on the
+    engine shares prefixes and packs as it does for any classifier. The head is in float32 throughout.
+    """
+
+    def __init__(self, base: str, **options: Any) -> None:
+        super().__init__(base, **options)
+        self._options = options
+        self._place = "system" if self.chat.takes_system_turns() else "user"
+
+    @cached_property
+    def _config(self) -> Any:
+        config = super()._config
+        config.num_labels = 1
+        return config
+
+    @cached_property
+    def _model(self) -> Any:
+        kind = "AutoModelForSequenceClassification"
+        return self._load(kind, new={f"{HEAD}.weight"}, config=self._config)
+
+    def anew(self) -> TunedClassifier:
+        """The same base from its files, whatever was added to this one."""
+        return TunedClassifier(self.name, **self._options)
+
+    def request(self, ask: Ask) -> LikelihoodRequest:
+        """An ask as every classifier is given it: the view in a system turn where there can be one."""
+        return LikelihoodRequest(turns=conversation(ask, self._place), continuations=ask.responses)
+
+    def rows(self, ask: Ask) -> list[list[int]]:
+        """For each response the tokens of the whole conversation."""
+        group = self._group(self.request(ask))
+        return [[*group.prefix, *tokens] for tokens in group.continuations]
+
+    def attach(self, settings: LoraSettings, weights: Mapping[str, torch.Tensor] | None = None) -> Adapter:
+        """Put an adapter beside the base's matrices, a new one or one with these weights."""
+        adapter = Adapter(self._model, settings)
+        if weights is not None:
+            adapter.put(weights)
+        return adapter
+
+    def rewards(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+        """(rows,): what the head says at the last token of each, with gradients where they are wanted.
+
+        Shorter rows are filled up on the right, which tokens that look to the left never see.
+        """
+        import torch
+
+        lengths = torch.tensor([len(row) for row in rows], device=self._device)
+        ids = torch.zeros((len(rows), int(lengths.max())), dtype=torch.long)
+        for place, row in enumerate(rows):
+            ids[place, : len(row)] = torch.tensor(row)
+        states = self._model.base_model(input_ids=ids.to(self._device), use_cache=False).last_hidden_state
+        last = states[torch.arange(len(rows), device=self._device), lengths - 1]
+        found: torch.Tensor = self._model.score(last.float())[:, 0]
+        return found
+
+
+class Adapter:
+    """The matrices that are learned, and the head, in the places of one model."""
+
+    def __init__(self, model: Any, settings: LoraSettings) -> None:
+        import torch
+
+        self._peft = require("peft", "train")
+        with torch.random.fork_rng():
+            torch.manual_seed(settings.seed)
+            self._tuned = self._peft.get_peft_model(model, lora_config(settings))
+        model.score.float()
+        self.parameters = [one for one in self._tuned.parameters() if one.requires_grad]
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """A copy of what was learned, under the names that peft gives it."""
+        found = self._peft.get_peft_model_state_dict(self._tuned, save_embedding_layers=False)
+        return {name: tensor.detach().float().cpu().clone().contiguous() for name, tensor in found.items()}
+
+    def put(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Set everything to these weights."""
+        self._peft.set_peft_model_state_dict(self._tuned, dict(weights))
+
+    def train(self, on: bool) -> None:
+        """Whether inputs are dropped."""
+        self._tuned.train(on)
+
+    def merge(self) -> None:
+        """Add the matrices into the base's; nothing can be learned afterwards."""
+        self._tuned.merge_and_unload()
+
+
+def lora_config(settings: LoraSettings) -> Any:
+    """The adapter's shape: every linear map but the head gets two matrices, and the head is learned whole."""
+    return require("peft", "train").LoraConfig(
+        task_type="SEQ_CLS",
+        r=settings.rank,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        target_modules="all-linear",
+        modules_to_save=[HEAD],
+    )
+
+
+def base_fingerprint(base: str) -> str:
+    """What identifies a base model's files, whatever the device and the precision."""
+    return folder_fingerprint(weights_folder(base))
