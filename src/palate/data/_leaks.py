@@ -26,10 +26,11 @@ def leak_faults(draft: Draft) -> Iterator[Fault]:
 
 def _repeated_sentence(item: Comparison) -> str | None:
     responses = [_plain(response) for response in item.responses]
-    return next((one for one in _sentences(item.privileged) if any(one in text for text in responses)), None)
+    return next((one for one in private_sentences(item.privileged) if any(one in text for text in responses)), None)
 
 
-def _sentences(privileged: Privileged) -> Iterator[str]:
+def private_sentences(privileged: Privileged) -> Iterator[str]:
+    """Every private sentence that is too long to be repeated by chance, in small letters with single spaces."""
     texts = [privileged.narrative or ""]
     for aspect in privileged.aspects:
         texts += [aspect.aspect, aspect.reason or ""]

@@ -7,7 +7,7 @@ from palate.evaluate._asks import in_benchmark_order, make_ask
 from palate.evaluate._compare import Comparison as RunComparison
 from palate.evaluate._compare import compare
 from palate.evaluate._evaluate import LoadedModel, Report, default_views, evaluate, load_models, rated_item
-from palate.evaluate._files import browsed_items, write_reports
+from palate.evaluate._files import browsed_items, without_users, write_reports
 from palate.evaluate._metrics import summarise
 from palate.evaluate._ratings import Ratings
 from palate.evaluate._report import (
@@ -108,6 +108,7 @@ __all__ = [
     "render_terminal",
     "safe_markdown",
     "summarise",
+    "without_users",
     "write_reports",
     "write_whole",
 ]

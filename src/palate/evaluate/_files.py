@@ -18,9 +18,18 @@ LONGEST_TEXT = 20_000
 """Characters of one text that the page shows; the run folder holds the whole."""
 
 
-def write_reports(run: Run, summary: Summary) -> Path:
-    """Write report.html, report.md, results.csv and summary.json into the run folder; the page's path."""
-    items = browsed_items(run)
+def without_users(summary: Summary) -> Summary:
+    """The summary with nothing about any single user."""
+    return msgspec.structs.replace(summary, user_accuracies=[])
+
+
+def write_reports(run: Run, summary: Summary, *, users: bool = True) -> Path:
+    """Write report.html, report.md, results.csv and summary.json into the run folder; the page's path.
+
+    Without `users`, none of them holds an item, a profile, an id or a number of a single user.
+    """
+    items = browsed_items(run) if users else []
+    summary = summary if users else without_users(summary)
     page = run.folder / "report.html"
     left_out = max(0, summary.items - len(items))
     try:

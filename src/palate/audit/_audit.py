@@ -1,0 +1,79 @@
+"""One verb for both: a benchmark is asked what it can see, a run whom it serves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from palate.audit._benchmark import LEAST, audit_benchmark
+from palate.audit._benchmark_page import benchmark_document
+from palate.audit._markdown import markdown_document
+from palate.audit._results import BenchmarkAudit
+from palate.audit._run import audit_run
+from palate.audit._run_page import run_document
+from palate.audit._run_results import RunAudit
+from palate.audit._terminal import print_document
+from palate.evaluate import Report, write_whole
+from palate.records import PalateError
+
+
+def audit(
+    target: str | Path,
+    *,
+    least: int = LEAST,
+    users: bool = False,
+    impersonal: bool | None = None,
+    seed: int = 0,
+    runs: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    progress: Report | None = None,
+) -> BenchmarkAudit | RunAudit:
+    """Audit a run folder, or a benchmark by name or path."""
+    folder = Path(target)
+    if is_run(folder):
+        return audit_run(folder, least=least, users=users, seed=seed, progress=progress)
+    if users:
+        raise PalateError(f"{target} is not a run; users can be named in the audit of a run only")
+    try:
+        return audit_benchmark(
+            target, least=least, impersonal=impersonal, seed=seed, runs=runs, data_dir=data_dir, progress=progress
+        )
+    except PalateError as error:
+        if folder.is_dir() and not _holds_data(folder):
+            raise PalateError(
+                f"{target} is neither a run (it has no settings.json) nor a benchmark (it has no data files). "
+                "Name a folder that palate eval or palate train made, or a benchmark that palate data list shows."
+            ) from error
+        raise
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder was made by `palate eval` or `palate train`."""
+    return (folder / "settings.json").is_file()
+
+
+def _holds_data(folder: Path) -> bool:
+    found = (file.name for depth in ("*", "*/*") for file in folder.glob(depth))
+    return any(name.endswith((".jsonl", ".json", ".csv", ".parquet", ".gz")) for name in found)
+
+
+def render_audit_terminal(found: BenchmarkAudit | RunAudit, console: Console) -> None:
+    """Print an audit for a person."""
+    document = benchmark_document(found) if isinstance(found, BenchmarkAudit) else run_document(found)
+    print_document(document, console)
+
+
+def render_audit_markdown(found: BenchmarkAudit | RunAudit) -> str:
+    """An audit as Markdown, with nothing left out."""
+    document = benchmark_document(found) if isinstance(found, BenchmarkAudit) else run_document(found, whole=True)
+    return markdown_document(document)
+
+
+def write_audit(found: BenchmarkAudit | RunAudit, file: Path) -> None:
+    """Write an audit as a Markdown file."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, render_audit_markdown(found).encode("utf-8", "replace"))
+    except OSError as error:
+        raise PalateError(f"cannot write the audit to {file}: {error.strerror or error}") from error

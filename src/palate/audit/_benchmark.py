@@ -1,0 +1,137 @@
+"""Is this benchmark able to see personalisation at all?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from palate.audit._amounts import measure_amounts
+from palate.audit._conflicts import find_conflicts
+from palate.audit._controls import Measured, measure_controls, measure_impersonal, reaches
+from palate.audit._findings import findings
+from palate.audit._leaks import find_leaks
+from palate.audit._luck import luck, luck_of_strangers
+from palate.audit._power import measure_power
+from palate.audit._results import BenchmarkAudit
+from palate.audit._shortcuts import measure_lengths, measure_positions
+from palate.audit._thin import measure_fields
+from palate.data import check_benchmark, load_benchmark
+from palate.evaluate import Report
+from palate.records import Benchmark, PalateError
+
+LEAST = 10
+"""Users that a group needs by default."""
+
+
+def audit_benchmark(
+    benchmark: str | Path,
+    *,
+    least: int = LEAST,
+    impersonal: bool | None = None,
+    seed: int = 0,
+    runs: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    progress: Report | None = None,
+) -> BenchmarkAudit:
+    """Say how far one gets without knowing the user, how often users disagree, and what would mislead.
+
+    The impersonal model is trained where it can be; with `impersonal` true it must be, with false it is not.
+    With `runs`, the ratings of the controls are kept in that folder and the same call goes on where an
+    earlier one stopped; without, they are thrown away.
+    """
+    check_least(least)
+    folder = Path(data_dir) if data_dir else None
+    loaded = load_benchmark(benchmark, data_dir=folder)
+    _refuse_unusable(loaded)
+    faults = [str(fault) for fault in check_benchmark(benchmark, data_dir=folder)]
+    if runs is not None:
+        measured = _measure(loaded, Path(runs), seed, progress, impersonal=impersonal)
+    else:
+        with TemporaryDirectory(prefix="palate-audit-") as place:
+            measured = _measure(loaded, Path(place), seed, progress, impersonal=impersonal)
+    return _audit(loaded, measured, faults, least=least, seed=seed, progress=progress)
+
+
+def check_least(least: int) -> None:
+    """Refuse a number of users that would let a group be one person."""
+    if least < 2:
+        raise PalateError(
+            f"the least number of users in a group is 2 or more, so that none is one person; {least} was given"
+        )
+
+
+def _refuse_unusable(benchmark: Benchmark) -> None:
+    name = benchmark.card.name
+    if not benchmark.comparisons:
+        raise PalateError(f"{name} has no comparisons, only {len(benchmark.completions)} completions; nothing to audit")
+    if len({item.user_id for item in benchmark.comparisons}) < 2:
+        raise PalateError(
+            f"{name} has comparisons of one user only: nothing tells what is personal from what everybody likes. "
+            "Add comparisons of other users."
+        )
+
+
+class _Models(msgspec.Struct, frozen=True):
+    """The models that do not know the user."""
+
+    controls: list[Measured]
+    trained: Measured | None
+    untrained: str | None
+    """Why none was trained."""
+
+
+def _measure(
+    benchmark: Benchmark, runs: Path, seed: int, progress: Report | None, *, impersonal: bool | None
+) -> _Models:
+    controls = measure_controls(benchmark, runs, seed, progress)
+    if impersonal is False:
+        return _Models(controls, None, "it was not asked for")
+    try:
+        return _Models(controls, measure_impersonal(benchmark, runs, seed, progress), None)
+    except PalateError as error:
+        if impersonal:
+            raise
+        return _Models(controls, None, str(error))
+
+
+def _audit(
+    benchmark: Benchmark,
+    models: _Models,
+    faults: list[str],
+    *,
+    least: int,
+    seed: int,
+    progress: Report | None,
+) -> BenchmarkAudit:
+    controls, trained = models.controls, models.trained
+    ratings = controls[0].ratings
+    reached = reaches([*controls, *([trained] if trained else [])], seed)
+    if progress:
+        progress("looking for conflicts", 0, len(ratings.items))
+    audit = BenchmarkAudit(
+        benchmark=benchmark.card.name,
+        benchmark_title=benchmark.card.title,
+        benchmark_hash=benchmark.content_hash,
+        licence=benchmark.card.licence,
+        seed=seed,
+        least=least,
+        items=len(ratings.items),
+        users=len({item.user_id for item in ratings.items}),
+        findings=[],
+        controls=[one for one in reached if trained is None or one.rm != trained.rm],
+        impersonal=next((one for one in reached if trained is not None and one.rm == trained.rm), None),
+        without_impersonal=models.untrained,
+        luck=luck(ratings, seed),
+        luck_unshared=luck_of_strangers(ratings),
+        conflicts=find_conflicts(ratings, seed),
+        lengths=measure_lengths(ratings),
+        positions=measure_positions(benchmark),
+        fields=measure_fields(benchmark, least),
+        leaks=find_leaks(benchmark, progress),
+        faults=faults,
+        amounts=measure_amounts(benchmark),
+        power=measure_power(ratings, controls),
+    )
+    return msgspec.structs.replace(audit, findings=findings(audit))

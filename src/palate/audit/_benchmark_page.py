@@ -1,0 +1,178 @@
+"""The audit of a benchmark, put into words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from palate.audit._document import Document, Section, Table
+from palate.audit._results import BenchmarkAudit, Field, Reach, Spread
+from palate.evaluate import MOST_GROUPS, Estimate, chance_of_error, count, percent, percent_interval, points
+
+MOST_LISTED = 8
+"""Groups of one field that are listed by name; `--json` has them all."""
+MOST_FAULTS = 6
+_FOOTNOTE = (
+    "Intervals are 95% and resample users, couples of twins together. q holds the false discovery rate over the first "
+    "table; it tests against guessing, from either side. The smallest gain is a normal approximation."
+)
+
+
+def benchmark_document(audit: BenchmarkAudit) -> Document:
+    """Every number of the audit, in sections."""
+    sections = [_reach(audit), _conflicts(audit), _habits(audit), _amounts(audit), _leaks(audit), *_fields(audit)]
+    return Document(
+        title=f"Audit of {audit.benchmark_title}",
+        size=f"{count(audit.items, 'comparison')}, {count(audit.users, 'user')}, seed {audit.seed}",
+        findings=audit.findings,
+        sections=sections,
+        footnote=_FOOTNOTE,
+    )
+
+
+def _reach(audit: BenchmarkAudit) -> Section:
+    rows = [_reach_row(one) for one in audit.controls]
+    if audit.impersonal:
+        rows.append(_reach_row(audit.impersonal))
+    titles = ("model", "view", "accuracy", "95%", "over guessing", "q", "n", "users")
+    notes = []
+    if audit.luck:
+        notes.append(
+            f"Coins that give every text one score are within {points(1.96 * audit.luck).removeprefix('+')} points of "
+            "guessing 95% of the time."
+        )
+    if any(one.n < audit.items for one in audit.controls):
+        notes.append("The control that reads profiles was given a sample of the comparisons.")
+    if audit.impersonal:
+        notes.append(
+            "bradley-terry is trained on what everybody chose, and asked about users and pairs that it has not seen."
+        )
+    else:
+        notes.append(f"There is no impersonal model: {audit.without_impersonal}.")
+    return Section(
+        title="How far one gets without knowing the user", table=Table(titles=titles, words=2, rows=rows), notes=notes
+    )
+
+
+def _reach_row(one: Reach) -> tuple[str, ...]:
+    return (
+        one.rm,
+        one.view,
+        percent(one.accuracy),
+        percent_interval(one.low, one.high),
+        points(one.accuracy - one.chance),
+        chance_of_error(one.q),
+        f"{one.n:,}",
+        f"{one.users:,}",
+    )
+
+
+def _conflicts(audit: BenchmarkAudit) -> Section:
+    found = audit.conflicts
+    rows = [
+        ("pairs judged by two users or more", f"{found.shared:,} of {found.pairs:,}"),
+        ("of these with opposite labels", _with_share(found.conflicting, found.shared)),
+        ("another user chose the same", _estimate(found.agreement)),
+        ("most that an impersonal model can get on them", percent(found.majority)),
+        ("the majority of the other users gets", _estimate(found.left_out_majority)),
+        ("most that an impersonal model can get on all", percent(found.ceiling)),
+        ("pairs that one user judged again", f"{found.repeated:,}"),
+        ("of these with another choice", _with_share(found.contradicted, found.repeated)),
+    ]
+    if not found.shared:
+        rows = [rows[0], *rows[6:]]
+    if not found.repeated:
+        rows.pop()
+    return _facts("Do users want different things of the same pair?", rows)
+
+
+def _habits(audit: BenchmarkAudit) -> Section:
+    rows = [
+        ("the chosen response is the longest", percent(audit.lengths.longest)),
+        ("the chosen response is the shortest", percent(audit.lengths.shortest)),
+    ]
+    found = audit.positions
+    if found:
+        rows += [
+            ("chosen by position on the screen", ", ".join(percent(share) for share in found.chosen)),
+            ("the first, if position did not matter", percent(found.chance)),
+        ]
+    if found and found.median is not None:
+        shares = f"{percent(found.lower)}, {percent(found.median)}, {percent(found.upper)}"
+        rows.append((f"the first, by user: lowest tenth, middle, highest tenth of {found.users:,} users", shares))
+    notes = [] if found else ["Where people saw each response was not recorded."]
+    return _facts("Length and position", rows, notes)
+
+
+def _amounts(audit: BenchmarkAudit) -> Section:
+    amounts, power = audit.amounts, audit.power
+    smallest = points(power.smallest_gain).removeprefix("+")
+    titles = ("a user has", "fewest", "lower quarter", "median", "upper quarter", "most")
+    spreads = {"comparisons": amounts.items, "posts": amounts.posts, "judgements": amounts.judgements}
+    return Section(
+        title="How much there is of each user, and what it can show",
+        table=Table(titles=titles, words=1, rows=[(name, *_spread(one)) for name, one in spreads.items()]),
+        notes=[
+            f"{amounts.users_with_enough:,} of {audit.users:,} users have {amounts.enough} comparisons or more, enough "
+            "for an interval of their own.",
+            f"Smallest gain found with 80% power: about {smallest} points, if two models differ on "
+            f"{percent(power.differ)} of the items; {power.clusters:,} independent users or couples, whose items are "
+            f"alike by {power.correlation:.3f}, worth {power.effective_items:,.0f} independent items.",
+        ],
+    )
+
+
+def _spread(one: Spread) -> tuple[str, ...]:
+    return tuple(f"{amount:,.6g}" for amount in (one.fewest, one.lower, one.median, one.upper, one.most))
+
+
+def _leaks(audit: BenchmarkAudit) -> Section:
+    leaks = audit.leaks
+    rows = [
+        ("the history holds the same choice", leaks.own_choice),
+        ("an earlier post holds the chosen response", leaks.chosen_in_posts),
+        ("the history repeats a private sentence", leaks.privileged_in_history),
+        ("the same text was chosen among other responses", leaks.chosen_elsewhere),
+        ("some history is of the same date or later", leaks.later_history),
+    ]
+    faults = [f"data check: {fault}" for fault in audit.faults[:MOST_FAULTS]]
+    if len(audit.faults) > MOST_FAULTS:
+        faults.append(f"... and {len(audit.faults) - MOST_FAULTS} more that palate data check lists")
+    return _facts("Comparisons whose answer leaks", [(what, _with_share(n, audit.items)) for what, n in rows], faults)
+
+
+def _fields(audit: BenchmarkAudit) -> Iterator[Section]:
+    if not audit.fields:
+        return
+    rows = [row for field in audit.fields for row in _field_rows(field)]
+    yield Section(
+        title="Groups",
+        table=Table(titles=("field", "group", "users", "comparisons"), words=2, rows=rows),
+        notes=[_field_note(field, audit.least) for field in audit.fields if field.thin or field.without],
+    )
+
+
+def _field_rows(field: Field) -> Iterator[tuple[str, ...]]:
+    for position, cell in enumerate(field.listed[:MOST_LISTED]):
+        yield (field.by if position == 0 else "", cell.value, f"{cell.users:,}", f"{cell.items:,}")
+    more = field.cells - min(len(field.listed), MOST_LISTED)
+    if more:
+        yield ("" if field.listed else field.by, f"({more:,} {'more' if field.listed else 'not named'})", "", "")
+
+
+def _field_note(field: Field, least: int) -> str:
+    if field.cells > MOST_GROUPS:
+        return f"{field.by}: {field.cells:,} values, nearly an id and not a group."
+    without = f"; {count(field.without, 'user')} without it" if field.without else ""
+    return f"{field.by}: {field.thin:,} of {count(field.cells, 'group')} with fewer than {least} users{without}."
+
+
+def _facts(title: str, rows: list[tuple[str, str]], notes: list[str] | None = None) -> Section:
+    return Section(title=title, table=Table(titles=("", ""), words=1, rows=list(rows)), notes=notes or [])
+
+
+def _with_share(part: int, whole: int) -> str:
+    return f"{part:,} ({percent(part / whole)})" if whole else f"{part:,}"
+
+
+def _estimate(estimate: Estimate | None) -> str:
+    return "–" if estimate is None else f"{percent(estimate.value)} ({percent_interval(estimate.low, estimate.high)})"

@@ -1,0 +1,138 @@
+"""How far models get that do not know the user, measured like any other model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from scipy import stats
+
+from palate.audit._luck import luck
+from palate.audit._results import Reach
+from palate.evaluate import (
+    SHARE,
+    Floats,
+    Quantity,
+    Ratings,
+    Report,
+    Resamples,
+    Run,
+    default_views,
+    evaluate,
+    false_discovery,
+    intervals,
+    paired_test,
+    ratio,
+)
+from palate.personal import IMPERSONAL, train
+from palate.records import Ask, Benchmark, Part, Rating, RewardModel, View
+from palate.rewards import make_reward_model
+
+MOST_READ = 1_500
+"""Items for the control that reads profiles: finding the posts that suit each question takes time."""
+PROMPT_OVERLAP = "prompt-overlap"
+
+
+class PromptOverlap:
+    """Share of a response's words that the prompt holds too: the control `overlap`, with the prompt for a profile."""
+
+    name = PROMPT_OVERLAP
+    fingerprint = "overlap with the prompt"
+
+    def __init__(self) -> None:
+        self._overlap = make_reward_model("overlap")
+
+    def rate(self, asks: Sequence[Ask]) -> Sequence[Rating]:
+        """From 0, no word in common, to 1."""
+        return self._overlap.rate([self._with_prompt(ask) for ask in asks])
+
+    @staticmethod
+    def _with_prompt(ask: Ask) -> Ask:
+        view = View(name="prompt", parts=(Part(kind="post", text=ask.prompt),))
+        return msgspec.structs.replace(ask, view=view)
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One model under one view: what each item earned, and whose the items are."""
+
+    rm: str
+    view: str
+    ratings: Ratings
+
+    @property
+    def credits(self) -> Floats:
+        """1 right, 0 wrong, a share when tied, nan when unscored."""
+        return self.ratings.credits[self.rm, self.view]
+
+    @property
+    def chances(self) -> Floats:
+        """What guessing gets on each item."""
+        return np.array([1 / len(item.responses) for item in self.ratings.items])
+
+
+def measure_controls(benchmark: Benchmark, runs: Path, seed: int, progress: Report | None) -> list[Measured]:
+    """Every control that could tell something here: `first` needs recorded positions, `overlap` a profile."""
+    blind = ["random", "longest"]
+    if any(len(item.responses) > 2 for item in benchmark.comparisons):
+        blind.append("shortest")  # for pairs it is the mirror of `longest`, and no test of its own
+    if any(item.shown for item in benchmark.comparisons):
+        blind.append("first")
+    models: list[str | RewardModel] = [*blind, PromptOverlap()]
+    summary = evaluate(benchmark, models, ["none"], seed=seed, out=runs, progress=progress)
+    ratings = Ratings.of(Run.open(Path(summary.run)))
+    found = [Measured(rm, "none", ratings) for rm in (*blind, PROMPT_OVERLAP)]
+    profiles = [view for view in default_views(benchmark) if view not in ("none", "swapped", "oracle")]
+    if profiles:
+        summary = evaluate(benchmark, ["overlap"], profiles, seed=seed, limit=MOST_READ, out=runs, progress=progress)
+        ratings = Ratings.of(Run.open(Path(summary.run)))
+        found += [Measured("overlap", view, ratings) for view in profiles]
+    return found
+
+
+def measure_impersonal(benchmark: Benchmark, runs: Path, seed: int, progress: Report | None) -> Measured:
+    """What a trained model gets that knows everybody's taste and nobody's own, on users it was not trained on."""
+    summary = train(benchmark, [IMPERSONAL], protocol="unseen", views=["none"], seed=seed, out=runs, progress=progress)
+    return Measured(IMPERSONAL, "none", Ratings.of(Run.open(Path(summary.run))))
+
+
+def reaches(measured: Sequence[Measured], seed: int) -> list[Reach]:
+    """Accuracy with its interval, and the test against guessing, with the false discovery rate held over all.
+
+    Users who judge the same texts are not independent of each other for a model that ignores them, so that such a
+    model has to be further from guessing than coins are.
+    """
+    measured = [one for one in measured if not np.isnan(one.credits).all()]
+    sheets = {id(one.ratings): one.ratings for one in measured if one.view == "none"}
+    coins = {key: luck(ratings, seed) for key, ratings in sheets.items()}
+    p_values = [_p_value(one, coins.get(id(one.ratings), 0.0), seed) for one in measured]
+    return [_reach(one, p, q, seed) for one, p, q in zip(measured, p_values, false_discovery(p_values), strict=True)]
+
+
+def _p_value(one: Measured, spread: float, seed: int) -> float:
+    totals = one.ratings.accuracy_totals(one.credits - one.chances)
+    over_users = paired_test(totals[:, 0], seed)
+    if spread == 0.0:
+        return over_users
+    distance = abs(float(totals[:, 0].sum() / totals[:, 1].sum())) / spread
+    return max(over_users, float(2 * stats.norm.sf(distance)))
+
+
+def _reach(one: Measured, p: float, q: float, seed: int) -> Reach:
+    scored = ~np.isnan(one.credits)
+    totals = one.ratings.accuracy_totals(one.credits)
+    resamples = Resamples(one.ratings.n_clusters, seed=seed)
+    estimate = intervals([Quantity(totals, ratio, SHARE)], resamples)[0]
+    return Reach(
+        rm=one.rm,
+        view=one.view,
+        n=int(scored.sum()),
+        users=one.ratings.count_users(scored),
+        accuracy=float(one.credits[scored].mean()),
+        low=estimate.low if estimate else None,
+        high=estimate.high if estimate else None,
+        chance=float(one.chances[scored].mean()),
+        p=p,
+        q=q,
+    )

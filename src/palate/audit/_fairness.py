@@ -1,0 +1,165 @@
+"""Accuracy by group, and the gap between the best and the worst served."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from palate.audit._difference import group_test
+from palate.audit._groups import Grouping, Mask, shown_codes
+from palate.audit._run_results import Cell, CellGain, Gap
+from palate.evaluate import (
+    GAIN,
+    SHARE,
+    Floats,
+    Quantity,
+    Ratings,
+    Report,
+    Resamples,
+    false_discovery,
+    intervals,
+    paired_test,
+    ratio,
+)
+
+Key = tuple[str, str]
+"""A model and a view."""
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """One field of one model under one view: the items that count, and the groups that may be shown."""
+
+    key: Key
+    grouping: Grouping
+    codes: list[int]
+    values: Floats
+    where: Mask
+
+    def totals(self, ratings: Ratings, code: int) -> Floats:
+        return ratings.accuracy_totals(self.values, self.where & (self.grouping.codes == code))
+
+
+def _row(
+    ratings: Ratings, key: Key, grouping: Grouping, allowed: Sequence[int], values: Floats, least: int
+) -> _Row | None:
+    """Groups that have enough users in the whole run may still have too few with a score."""
+    scored = ~np.isnan(values) & np.isin(grouping.codes, allowed)
+    codes = shown_codes(ratings, grouping, least, scored)
+    where = scored & np.isin(grouping.codes, codes)
+    return _Row(key, grouping, codes, values, where) if codes else None
+
+
+Allowed = Sequence[tuple[Grouping, Sequence[int]]]
+"""Fields, each with the groups that are large enough in the whole run."""
+
+
+def measure_groups(
+    ratings: Ratings, keys: Sequence[Key], allowed: Allowed, least: int, seed: int, progress: Report | None
+) -> tuple[list[Cell], list[Gap]]:
+    """How every group is served, and in which fields that differs."""
+    rows = [
+        row
+        for grouping, codes in allowed
+        for key in keys
+        if (row := _row(ratings, key, grouping, codes, ratings.credits[key], least))
+    ]
+    resamples = Resamples(ratings.n_clusters, seed=seed)
+    return _cells(ratings, rows, resamples), _gaps(ratings, rows, resamples, progress)
+
+
+def _cells(ratings: Ratings, rows: Sequence[_Row], resamples: Resamples) -> list[Cell]:
+    asked = [(row, code) for row in rows for code in row.codes]
+    totals = [row.totals(ratings, code) for row, code in asked]
+    estimates = intervals([Quantity(total, ratio, SHARE) for total in totals], resamples)
+    return [
+        Cell(
+            rm=row.key[0],
+            view=row.key[1],
+            by=row.grouping.by,
+            value=row.grouping.values[code],
+            n=int(total[:, 1].sum()),
+            users=ratings.count_users(row.where & (row.grouping.codes == code)),
+            accuracy=float(ratio(total.sum(axis=0))),
+            low=estimate.low if estimate else None,
+            high=estimate.high if estimate else None,
+        )
+        for (row, code), total, estimate in zip(asked, totals, estimates, strict=True)
+    ]
+
+
+def _gaps(ratings: Ratings, rows: Sequence[_Row], resamples: Resamples, progress: Report | None) -> list[Gap]:
+    rows = [row for row in rows if len(row.codes) > 1]
+    ends: list[tuple[int, int]] = []
+    quantities: list[Quantity] = []
+    p_values: list[float] = []
+    for done, row in enumerate(rows):
+        if progress:
+            progress(f"shuffling groups of {row.grouping.by}", done, len(rows))
+        accuracies = {code: float(ratio(row.totals(ratings, code).sum(axis=0))) for code in row.codes}
+        worst, *_, best = sorted(row.codes, key=lambda code: accuracies[code])
+        both = np.concatenate([row.totals(ratings, best), row.totals(ratings, worst)], axis=1)
+        quantities.append(Quantity(both, _difference_of_ratios, GAIN))
+        ends.append((best, worst))
+        p_values.append(group_test(ratings, row.values, row.grouping, row.where, resamples.seed))
+    estimates = intervals(quantities, resamples)
+    return [
+        Gap(
+            rm=row.key[0],
+            view=row.key[1],
+            by=row.grouping.by,
+            best=row.grouping.values[best],
+            worst=row.grouping.values[worst],
+            gap=float(_difference_of_ratios(quantity.totals.sum(axis=0))),
+            low=estimate.low if estimate else None,
+            high=estimate.high if estimate else None,
+            p=p,
+            q=q,
+        )
+        for row, (best, worst), quantity, estimate, p, q in zip(
+            rows, ends, quantities, estimates, p_values, false_discovery(p_values), strict=True
+        )
+    ]
+
+
+def _difference_of_ratios(totals: Floats) -> Floats:
+    return np.asarray(totals[..., 0] / totals[..., 1] - totals[..., 2] / totals[..., 3])
+
+
+def measure_gains(
+    ratings: Ratings, pairs: Sequence[tuple[Key, Key]], allowed: Allowed, least: int, seed: int
+) -> list[CellGain]:
+    """What the profile does for each group that may be shown."""
+    found = []
+    for grouping, codes in allowed:
+        for key, none in pairs:
+            change = profile_change(ratings, key, none)
+            if row := _row(ratings, key, grouping, codes, change, least):
+                found += [(row, code, row.totals(ratings, code)) for code in row.codes]
+    resamples = Resamples(ratings.n_clusters, seed=seed)
+    estimates = intervals([Quantity(total, ratio, GAIN) for _, _, total in found], resamples)
+    p_values = [paired_test(total[:, 0], seed) for _, _, total in found]
+    return [
+        CellGain(
+            rm=row.key[0],
+            view=row.key[1],
+            by=row.grouping.by,
+            value=row.grouping.values[code],
+            n=int(total[:, 1].sum()),
+            users=ratings.count_users(row.where & (row.grouping.codes == code)),
+            gain=float(ratio(total.sum(axis=0))),
+            low=estimate.low if estimate else None,
+            high=estimate.high if estimate else None,
+            p=p,
+            q=q,
+        )
+        for (row, code, total), estimate, p, q in zip(
+            found, estimates, p_values, false_discovery(p_values), strict=True
+        )
+    ]
+
+
+def profile_change(ratings: Ratings, key: Key, none: Key) -> Floats:
+    """Credit with the profile minus credit without, item by item; nan where either is missing or nothing was shown."""
+    return np.where(ratings.empty(key[1]), np.nan, ratings.credits[key] - ratings.credits[none])

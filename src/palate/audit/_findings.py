@@ -1,0 +1,238 @@
+"""The verdict on a benchmark: each finding is a sentence, how much it matters, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from palate.audit._controls import PROMPT_OVERLAP
+from palate.audit._results import BenchmarkAudit, Finding
+from palate.evaluate import CLEAR, MOST_GROUPS, count, percent, points
+
+RARE_CONFLICTS = 0.05
+FEWEST_SHARED = 30
+"""Shared pairs from which a share of conflicts means anything."""
+LARGE_SHORTCUT = 0.05
+"""Points over guessing from which a control is a warning and not a note."""
+LARGE_GAIN, SMALL_GAIN = 0.05, 0.03
+"""Gains of personal models over impersonal ones are seldom larger than the first."""
+NOTICEABLE_LUCK = 0.01
+RARE_LEAKS = 0.02
+MANY = 0.2
+ALIKE = 0.05
+"""Correlation of one user's items from which more users are worth much more than more items."""
+_HABITS = {
+    "random": "Tossing a coin",
+    "longest": "Taking the longest response",
+    "shortest": "Taking the shortest response",
+    "first": "Taking what people saw first",
+    "overlap": "Taking the response that shares most words with the user's history",
+    PROMPT_OVERLAP: "Taking the response that shares most words with the prompt",
+}
+_ORDER = {"warning": 0, "note": 1, "good": 2}
+
+
+def findings(audit: BenchmarkAudit) -> list[Finding]:
+    """Everything worth saying, warnings first."""
+    found = [finding for rule in _RULES for finding in rule(audit)]
+    return sorted(found, key=lambda finding: _ORDER[finding.severity])
+
+
+def _size(difference: float) -> str:
+    """Points without a sign."""
+    return points(difference).removeprefix("+")
+
+
+def _conflicts(audit: BenchmarkAudit) -> Iterator[Finding]:
+    found = audit.conflicts
+    if found.conflict_share is None:
+        yield Finding(
+            "warning",
+            "No pair has been judged by two users: conflicts cannot be seen, and a high accuracy may come from knowing "
+            "what most people like.",
+            "Let two or more users judge the same pairs; until then, read gains over none and over swapped only.",
+        )
+        return
+    shared = count(found.shared, "shared pair")
+    if found.shared < FEWEST_SHARED:
+        yield Finding(
+            "warning",
+            f"Only {found.shared:,} of {found.pairs:,} pairs have been judged by two users: conflicts can hardly be "
+            "seen.",
+            "Let two or more users judge the same pairs.",
+        )
+    elif found.conflict_share < RARE_CONFLICTS:
+        yield Finding(
+            "warning",
+            f"Users hardly ever disagree: {percent(found.conflict_share)} of {shared} have opposite labels.",
+            "Choose pairs on which taste decides, or add twins.",
+        )
+    else:
+        yield Finding(
+            "good",
+            f"Users want different things: {percent(found.conflict_share)} of {shared} have opposite labels, and a "
+            f"model that ignores the user gets at most {percent(found.majority)} on them.",
+        )
+    if FEWEST_SHARED <= found.shared < MANY * found.pairs:
+        yield Finding(
+            "note", f"Only {found.shared:,} of {found.pairs:,} pairs are shared; the rest say nothing about conflicts."
+        )
+
+
+def _contradictions(audit: BenchmarkAudit) -> Iterator[Finding]:
+    found = audit.conflicts
+    if not found.repeated:
+        yield Finding(
+            "note",
+            "No user judged the same pair twice, so how far people agree with themselves is not known.",
+            "Ask some users again: it is the most that any model can reach.",
+        )
+    elif found.contradicted:
+        yield Finding(
+            "note",
+            f"Users contradicted themselves in {found.contradicted:,} of {found.repeated:,} repeated judgements; no "
+            "model can be right on both.",
+        )
+
+
+def _controls(audit: BenchmarkAudit) -> Iterator[Finding]:
+    clear = [one for one in audit.controls if one.q < CLEAR]
+    above = sorted((one for one in clear if one.accuracy > one.chance), key=lambda one: one.chance - one.accuracy)
+    for one in above:
+        large = one.accuracy - one.chance >= LARGE_SHORTCUT
+        yield Finding(
+            "warning" if large else "note",
+            f"{_HABITS[one.rm]} gets {percent(one.accuracy)}, where guessing gets {percent(one.chance)}: nothing has "
+            "to be understood for that.",
+            "Report it beside every model; what does not beat it has shown nothing." if large else None,
+        )
+    if 1.96 * audit.luck > NOTICEABLE_LUCK and audit.luck > 2 * audit.luck_unshared:
+        yield Finding(
+            "note",
+            f"Many users judge the same texts, so a model that ignores the user may be {_size(1.96 * audit.luck)} "
+            "points off guessing by luck alone; its interval over users does not show that.",
+            "Do not make much of small differences between models that ignore the user.",
+        )
+    if not above:
+        yield Finding("good", "No control that understands nothing does clearly better than guessing.")
+
+
+def _impersonal(audit: BenchmarkAudit) -> Iterator[Finding]:
+    one = audit.impersonal
+    if one is None:
+        return
+    gets = f"A model of what everybody likes gets {percent(one.accuracy)} on users it has not seen"
+    if one.low is not None and one.low > one.chance:
+        yield Finding(
+            "note",
+            f"{gets}, where guessing gets {percent(one.chance)}.",
+            "A personal model counts by its gain over this, not over guessing.",
+        )
+    else:
+        yield Finding("good", f"{gets}, no more than guessing: what there is to be known here is personal.")
+
+
+def _positions(audit: BenchmarkAudit) -> Iterator[Finding]:
+    found = audit.positions
+    if found is None or found.lower is None or found.upper is None:
+        return
+    if found.upper - found.lower > MANY:
+        yield Finding(
+            "note",
+            f"Users differ in their habit of position: a tenth take the first less than {percent(found.lower)} of the "
+            f"time, a tenth more than {percent(found.upper)}. A model may learn the habit instead of the taste.",
+            "Shuffle what people are shown, or keep positions from the model.",
+        )
+
+
+def _leaks(audit: BenchmarkAudit) -> Iterator[Finding]:
+    leaks, share = audit.leaks, f"of {audit.items:,} comparisons"
+    if leaks.privileged_in_history:
+        yield Finding(
+            "warning" if leaks.privileged_in_history > RARE_LEAKS * audit.items else "note",
+            f"In {leaks.privileged_in_history:,} {share} the earlier history repeats a private sentence of the item.",
+            "Harmless where the private text quotes the history; otherwise take these texts out of the history.",
+        )
+    if leaks.chosen_in_posts:
+        yield Finding(
+            "warning",
+            f"In {leaks.chosen_in_posts:,} {share} an earlier post holds the chosen response word for word.",
+            "Take these posts out of the history.",
+        )
+    if leaks.chosen_elsewhere:
+        yield Finding(
+            "note",
+            f"In {leaks.chosen_elsewhere:,} {share} the user chose the same text among other responses too: a model "
+            "can remember it instead of knowing the user.",
+            "Split by text, not by row, when training.",
+        )
+    for number, what in (
+        (leaks.own_choice, "the history holds the user's own choice between the same responses"),
+        (leaks.later_history, "some of the user's history is of the same date or later"),
+    ):
+        if number:
+            yield Finding("note", f"In {number:,} {share} {what}. palate's views leave it out; other tools may not.")
+    if audit.faults:
+        yield Finding("note", f"palate data check has {count(len(audit.faults), 'warning')}, below.")
+
+
+def _history(audit: BenchmarkAudit) -> Iterator[Finding]:
+    without = audit.amounts.without_history
+    if without:
+        yield Finding(
+            "warning" if without > MANY * audit.users else "note",
+            f"{without:,} of {audit.users:,} users have no history, so nothing to be personal with.",
+            "Collect posts or past choices of these users, or leave them out.",
+        )
+
+
+def _power(audit: BenchmarkAudit) -> Iterator[Finding]:
+    gain, clusters = audit.power.smallest_gain, audit.power.clusters
+    independent = count(clusters, "user") if clusters == audit.users else f"{clusters:,} independent users or couples"
+    found = f"The smallest gain likely to be found is about {_size(gain)} points ({independent})."
+    if gain > LARGE_GAIN:
+        help_little = " More items a user help little." if audit.power.correlation > ALIKE else ""
+        yield Finding("warning", found, f"Add users: four times as many halve it.{help_little}")
+    else:
+        yield Finding("good" if gain <= SMALL_GAIN else "note", found)
+
+
+def _amounts(audit: BenchmarkAudit) -> Iterator[Finding]:
+    enough = audit.amounts.users_with_enough
+    if enough < audit.users / 2:
+        yield Finding(
+            "note",
+            f"{enough:,} of {audit.users:,} users have {audit.amounts.enough} comparisons or more; do not read "
+            "accuracies of single users for the others.",
+        )
+
+
+def _groups(audit: BenchmarkAudit) -> Iterator[Finding]:
+    if not audit.fields:
+        yield Finding(
+            "note",
+            "There are no demographics, values or categories: whether some groups are served worse cannot be audited.",
+            "Ask users for a few broad traits, with their consent.",
+        )
+    thin = [field for field in audit.fields if field.thin and field.cells <= MOST_GROUPS]
+    if thin:
+        cells = sum(field.thin for field in thin)
+        yield Finding(
+            "note",
+            f"{count(cells, 'group')} in {', '.join(field.by for field in thin)} "
+            f"{'has' if cells == 1 else 'have'} fewer than {audit.least} users: nothing can be said of them.",
+            "Collect more of these users, or use broader groups.",
+        )
+
+
+_RULES: tuple[Callable[[BenchmarkAudit], Iterator[Finding]], ...] = (
+    _conflicts,
+    _controls,
+    _impersonal,
+    _power,
+    _leaks,
+    _history,
+    _positions,
+    _contradictions,
+    _amounts,
+    _groups,
+)

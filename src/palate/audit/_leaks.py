@@ -1,0 +1,83 @@
+"""Comparisons whose answer stands in the user's history, or can be had by remembering."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
+
+from palate.audit._results import Leaks
+from palate.data import private_sentences
+from palate.evaluate import Report
+from palate.records import Benchmark, Comparison, Judgement, Post, User, came_before
+from palate.views import visible_judgements, visible_posts
+
+
+class _Past(msgspec.Struct):
+    """What one user's history holds, indexed for the questions asked of it."""
+
+    judged: dict[frozenset[str], list[Judgement]] = {}
+    """By the responses."""
+    not_items: list[Post | Judgement] = []
+    """History that is no item itself: what is an item is excluded by date, and so by design."""
+
+
+def find_leaks(benchmark: Benchmark, progress: Report | None) -> Leaks:
+    """Count the comparisons of each kind of leak."""
+    ids = {item.id for item in benchmark.comparisons} | {item.id for item in benchmark.completions}
+    pasts = {user.id: _past(user, ids) for user in benchmark.users.values()}
+    chosen = _chosen_among(benchmark)
+    own = in_posts = private = elsewhere = later = 0
+    for done, item in enumerate(benchmark.comparisons):
+        user, past = benchmark.users[item.user_id], pasts[item.user_id]
+        own += any(came_before(one, item) for one in past.judged.get(frozenset(item.responses), ()))
+        later += any(not came_before(one, item) for one in past.not_items)
+        elsewhere += len(chosen[item.user_id, item.chosen]) > 1
+        in_posts += _chosen_in_posts(user, item)
+        private += _privileged_in_history(user, item)
+        if progress and done % 200 == 0:
+            progress("looking for leaks", done, len(benchmark.comparisons))
+    return Leaks(
+        own_choice=own,
+        chosen_in_posts=in_posts,
+        privileged_in_history=private,
+        chosen_elsewhere=elsewhere,
+        later_history=later,
+    )
+
+
+def _past(user: User, ids: set[str]) -> _Past:
+    judged: dict[frozenset[str], list[Judgement]] = defaultdict(list)
+    for one in user.judgements:
+        judged[frozenset(one.responses)].append(one)
+    past: list[Post | Judgement] = [*user.posts, *user.judgements]
+    return _Past(judged, [one for one in past if one.id not in ids])
+
+
+def _chosen_among(benchmark: Benchmark) -> dict[tuple[str, str], set[frozenset[str]]]:
+    """By user and text, the sets of responses from which they chose it."""
+    found: dict[tuple[str, str], set[frozenset[str]]] = defaultdict(set)
+    for item in benchmark.comparisons:
+        found[item.user_id, item.chosen].add(frozenset(item.responses))
+    for user in benchmark.users.values():
+        for judgement in user.judgements:
+            found[user.id, judgement.chosen].add(frozenset(judgement.responses))
+    return found
+
+
+def _chosen_in_posts(user: User, item: Comparison) -> bool:
+    text = item.chosen.strip()
+    return bool(text) and any(text in post.text and came_before(post, item) for post in user.posts)
+
+
+def _privileged_in_history(user: User, item: Comparison) -> bool:
+    sentences = set(private_sentences(item.privileged))
+    if not sentences:
+        return False
+    texts: Iterable[str] = [
+        *(post.text for post in visible_posts(user, item)),
+        *(text for one in visible_judgements(user, item) for text in (one.prompt, *one.responses, one.reason or "")),
+    ]
+    history = "\n".join(" ".join(text.lower().split()) for text in texts)
+    return any(sentence in history for sentence in sentences)

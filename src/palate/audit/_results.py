@@ -1,0 +1,217 @@
+"""What an audit of a benchmark says, as typed objects. Every key of `palate audit BENCHMARK --json` is here.
+
+Numbers are shares from 0 to 1. Intervals are 95% and resample users; an absent one (null) could not be had.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from palate.evaluate import Estimate
+
+Severity = Literal["good", "note", "warning"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that a reader should take away."""
+
+    severity: Severity
+    """`warning`: would mislead. `note`: worth knowing. `good`: nothing wrong here."""
+    text: str
+    advice: str | None = None
+    """What to do about it."""
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a model gets that does not know the user."""
+
+    rm: str
+    view: str
+    n: int
+    """Items that it rated."""
+    users: int
+    accuracy: float
+    low: float | None
+    high: float | None
+    chance: float
+    """What guessing gets on the same items."""
+    p: float
+    """Two-sided test that it does as well as guessing, no better and no worse: over users and, for a model that
+    ignores the user, over coins as well (see `luck`); the larger of the two."""
+    q: float
+    """The same with the false discovery rate held over all rows."""
+
+
+class Conflicts(msgspec.Struct, frozen=True, kw_only=True):
+    """How often people want different things of the same pair: same prompt, same responses, any order."""
+
+    pairs: int
+    """Distinct pairs; twins are one pair."""
+    shared: int
+    """Pairs that two users or more judged."""
+    judgements: int
+    """Comparisons on shared pairs."""
+    conflicting: int
+    """Shared pairs on which two users chose differently."""
+    conflict_share: float | None
+    """Conflicting over shared pairs."""
+    agreement: Estimate | None
+    """How often another user who judged the same pair chose the same."""
+    majority: float | None
+    """On shared pairs, what a model gets that always gives the most frequent choice: no impersonal model gets more."""
+    left_out_majority: Estimate | None
+    """The same when the majority is that of the other users, ties as their fair share."""
+    ceiling: float
+    """The most that an impersonal model could get on the whole benchmark, if it knew all other pairs."""
+    repeated: int
+    """Cases of one user who judged the same pair more than once."""
+    contradicted: int
+    """Those in which the user did not choose the same each time."""
+
+
+class Lengths(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether length tells the choice."""
+
+    longest: float
+    """Share of comparisons in which the chosen response is longer than every other."""
+    shortest: float
+    """Share in which it is shorter than every other."""
+
+
+class Positions(msgspec.Struct, frozen=True, kw_only=True):
+    """Habits of position, where the benchmark recorded what people saw where."""
+
+    n: int
+    """Comparisons with recorded positions."""
+    chosen: list[float]
+    """Share chosen at the first position, at the second, and so on."""
+    chance: float
+    """What the first position would get if position did not matter."""
+    users: int
+    """Users with enough comparisons to speak of a habit."""
+    least: int
+    """How many that is."""
+    lower: float | None
+    """A tenth of these users take the first less often than this."""
+    median: float | None
+    upper: float | None
+    """A tenth of these users take the first more often than this."""
+
+
+class CellSize(msgspec.Struct, frozen=True, kw_only=True):
+    """One group of a field."""
+
+    value: str
+    users: int
+    items: int
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """How well a field divides the users into groups that can be told apart."""
+
+    by: str
+    """`category`, `values` or `demographics.FIELD`."""
+    cells: int
+    """How many values there are."""
+    thin: int
+    """Values with fewer users than the least number."""
+    listed: list[CellSize]
+    """Values by name, most users first; not those of fewer than five users, nor of a field that is nearly an id."""
+    without: int
+    """Users, of those with comparisons, for whom the field is not known."""
+
+
+class Leaks(msgspec.Struct, frozen=True, kw_only=True):
+    """Comparisons whose answer stands where a model may look."""
+
+    own_choice: int
+    """The history that counts as earlier holds a judgement of the very responses. palate's views leave it out."""
+    chosen_in_posts: int
+    """An earlier post of the user holds the chosen response word for word."""
+    privileged_in_history: int
+    """An earlier post or judgement holds a sentence of the item's private narrative or rubric."""
+    chosen_elsewhere: int
+    """The same user chose the same text among other responses too, so that remembering it is enough."""
+    later_history: int
+    """The user has history of the same date or later, which is no item itself. palate's views leave it out."""
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """How an amount is spread over users."""
+
+    fewest: float
+    lower: float
+    """A quarter of the users have no more."""
+    median: float
+    upper: float
+    """A quarter of the users have at least this."""
+    most: float
+
+
+class Amounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How much there is of each user."""
+
+    items: Spread
+    """Comparisons a user."""
+    posts: Spread
+    judgements: Spread
+    without_history: int
+    """Users with neither posts nor judgements."""
+    enough: int
+    """Comparisons from which a user's own accuracy is known to about 20 points either way."""
+    users_with_enough: int
+
+
+class Power(msgspec.Struct, frozen=True, kw_only=True):
+    """The smallest gain of one model over another that this benchmark would probably show. Approximate."""
+
+    smallest_gain: float
+    """Found with a probability of 80% by a two-sided test at 5%."""
+    differ: float
+    """Assumed: the share of items on which one of the two models is right and the other wrong."""
+    correlation: float
+    """How alike the differences of one user are, the median over the controls (intraclass correlation)."""
+    clusters: int
+    """Independent users, or couples who share twins."""
+    effective_items: float
+    """So many independent items would be worth as much."""
+
+
+class BenchmarkAudit(msgspec.Struct, frozen=True, kw_only=True):
+    """Is this benchmark able to see personalisation?"""
+
+    benchmark: str
+    benchmark_title: str
+    benchmark_hash: str
+    licence: str
+    seed: int
+    least: int
+    """Groups of fewer users count as thin."""
+    items: int
+    """Comparisons."""
+    users: int
+    """Users with comparisons."""
+    findings: list[Finding]
+    """The verdict, warnings first."""
+    controls: list[Reach]
+    """Models that understand nothing. `overlap` reads the profile, `prompt-overlap` the prompt."""
+    impersonal: Reach | None
+    """A Bradley-Terry model of what everybody likes, on users it was not trained on."""
+    without_impersonal: str | None
+    """Why there is no impersonal model, where there is none."""
+    luck: float
+    """Standard deviation of the accuracy of coins that give every text one score: how far from guessing a model that
+    ignores the user gets by luck, because users judge the same texts."""
+    luck_unshared: float
+    """What it would be if no text were judged twice."""
+    conflicts: Conflicts
+    lengths: Lengths
+    positions: Positions | None
+    fields: list[Field]
+    leaks: Leaks
+    faults: list[str]
+    """What `palate data check` says."""
+    amounts: Amounts
+    power: Power

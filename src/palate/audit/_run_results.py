@@ -1,0 +1,131 @@
+"""What an audit of a run says, as typed objects. Every key of `palate audit RUN --json` is here.
+
+Nothing here names a group of fewer users than the least number, and nobody unless users are asked for. Numbers are
+shares from 0 to 1; intervals are 95% and resample users.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from palate.audit._results import Finding
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """How one group is served by one model under one view."""
+
+    rm: str
+    view: str
+    by: str
+    """`category`, `difficulty`, `known` (judgements that a trained model could learn from) or `demographics.FIELD`."""
+    value: str
+    n: int
+    """Scored items of the group."""
+    users: int
+    accuracy: float
+    low: float | None
+    high: float | None
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """The distance between the best and the worst served of the groups that are shown."""
+
+    rm: str
+    view: str
+    by: str
+    best: str
+    worst: str
+    gap: float
+    """Accuracy of the best served minus accuracy of the worst served."""
+    low: float | None
+    high: float | None
+    """Of these two groups; that they were picked as the extremes is in p and q, not in the interval."""
+    p: float
+    """Permutation test that the groups do not differ: whole users, with their couples, change group."""
+    q: float
+    """The same with the false discovery rate held over all fields, models and views."""
+
+
+class Hidden(msgspec.Struct, frozen=True, kw_only=True):
+    """Groups of one field that are not shown."""
+
+    by: str
+    cells: int
+    users: int
+    """Users in these groups."""
+    reason: str
+
+
+class CellGain(msgspec.Struct, frozen=True, kw_only=True):
+    """What the profile does for one group: accuracy with it minus accuracy with `none`, on the same items."""
+
+    rm: str
+    view: str
+    by: str
+    value: str
+    n: int
+    users: int
+    gain: float
+    low: float | None
+    high: float | None
+    p: float
+    q: float
+    """With the false discovery rate held over all groups, models and views."""
+
+
+class Harm(msgspec.Struct, frozen=True, kw_only=True):
+    """How many users are served worse with the profile than without, and how many would be by chance alone."""
+
+    rm: str
+    view: str
+    users: int
+    """Users with items scored both ways."""
+    worse: int
+    """Users whose accuracy is lower with the profile."""
+    worse_by_chance: float
+    """How many that would be on average if every change were as likely a gain as a loss."""
+    clearly_worse: int
+    """Users whose loss is more than 1.96 standard errors of their own changes."""
+    clearly_worse_by_chance: float
+    p: float
+    """How often chance gives as many clearly worse users."""
+    q: float
+
+
+class HarmedUser(msgspec.Struct, frozen=True, kw_only=True):
+    """A user who is clearly served worse with the profile."""
+
+    rm: str
+    view: str
+    user_id: str
+    n: int
+    gain: float
+
+
+class RunAudit(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is served worse than others, and who is served worse by being known?"""
+
+    run: str
+    """The run's folder."""
+    benchmark: str
+    benchmark_title: str
+    seed: int
+    least: int
+    """Groups of fewer users are not shown."""
+    items: int
+    users: int
+    complete: bool
+    """False when some items were not rated yet."""
+    models: list[str]
+    """The models looked at: the controls are left out unless there is nothing else."""
+    views: list[str]
+    """The views looked at: `none` and the users' own profiles."""
+    findings: list[Finding]
+    """The verdict, warnings first."""
+    gaps: list[Gap]
+    cells: list[Cell]
+    hidden: list[Hidden]
+    harms: list[Harm]
+    gains: list[CellGain]
+    harmed_users: list[HarmedUser] | None
+    """Only where users were asked for."""

@@ -1,0 +1,78 @@
+"""`palate audit`: can a benchmark see personalisation, and whom does a run's model serve worse?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+Flag = Annotated[bool, Parameter(negative="")]
+
+
+def audit(
+    target: str,
+    /,
+    *,
+    least: int = 10,
+    users: Flag = False,
+    impersonal: bool | None = None,
+    seed: int = 0,
+    out: Path | None = None,
+    runs: Path | None = None,
+    data: Path | None = None,
+    json: Flag = False,
+) -> None:
+    """Say whether a benchmark can see personalisation, or whom a run's models serve worse than others.
+
+    Parameters
+    ----------
+    target
+        A benchmark, by name or path; or a run folder that `palate eval` or `palate train` made.
+    least
+        Groups of fewer users count as thin; in the audit of a run they are not shown at all.
+    users
+        Name the users who are clearly served worse with their profile; runs only.
+    impersonal
+        Train a model of what everybody likes and show how far it gets; benchmarks only. By default where it can be.
+    seed
+        Decides resamples and shuffles.
+    out
+        Write the audit to this file, as Markdown.
+    runs
+        Keep the ratings of the controls in this folder, so that the same command goes on where it stopped.
+        By default they are thrown away. Benchmarks only.
+    data
+        Where data sets lie that palate does not ship. Default: the environment variable PALATE_DATA.
+    json
+        Print one JSON object, and nothing else, on standard output.
+    """
+    import msgspec
+    from rich.console import Console
+
+    from palate.audit import audit as examine
+    from palate.audit import render_audit_terminal, write_audit
+    from palate.cli._progress import progress_bar
+
+    with progress_bar(show=not json) as progress:
+        found = examine(
+            target,
+            least=least,
+            users=users,
+            impersonal=impersonal,
+            seed=seed,
+            runs=runs,
+            data_dir=data,
+            progress=progress,
+        )
+    if out:
+        write_audit(found, out)
+    if json:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        return
+    console = Console()
+    render_audit_terminal(found, console)
+    if out:
+        console.print()
+        console.print("Audit:", out.resolve().as_uri(), markup=False, highlight=False, soft_wrap=True)

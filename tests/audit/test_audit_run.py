@@ -1,0 +1,218 @@
+"""An audit of a run finds who is served worse, and never shows a group that is too small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from planted_audits import run_of
+from rich.console import Console
+
+import palate.audit
+from palate.audit import RunAudit, audit_run, render_audit_markdown, render_audit_terminal
+from palate.audit._difference import group_test
+from palate.audit._groups import NOT_GIVEN, Grouping, groupings, shown_codes
+from palate.evaluate import RatedItem, Ratings
+from palate.records import PalateError
+
+EVEN = {"north": (0.7, 0.8), "south": (0.7, 0.8)}
+
+
+def forms(audit: RunAudit) -> list[str]:
+    """The audit as terminal text, as JSON and as Markdown."""
+    console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    render_audit_terminal(audit, console)
+    return [console.export_text(), msgspec.json.encode(audit).decode(), render_audit_markdown(audit)]
+
+
+def test_a_group_served_twenty_points_worse_is_found(tmp_path: Path) -> None:
+    run = run_of({"north": 40, "south": 30}, {"north": (0.8, 0.8), "south": (0.6, 0.6)}, tmp_path)
+    audit = audit_run(run)
+    gaps = {gap.view: gap for gap in audit.gaps if gap.by == "demographics.region"}
+    for gap in gaps.values():
+        assert (gap.best, gap.worst) == ("north", "south")
+        assert gap.q < 0.05
+        assert gap.low is not None and gap.high is not None and 0 < gap.low < 0.2 < gap.high
+    assert len(gaps) == 2
+    cells = {cell.value: cell for cell in audit.cells if cell.view == "none"}
+    assert (cells["north"].users, cells["south"].users, cells["south"].n) == (40, 30, 360)
+    assert audit.findings[0].severity == "warning" and "south is served" in audit.findings[0].text
+    for text in forms(audit):
+        assert "south" in text
+
+
+def test_no_difference_is_not_found(tmp_path: Path) -> None:
+    audit = audit_run(run_of({"north": 40, "south": 30}, EVEN, tmp_path))
+    assert audit.gaps and all(gap.q > 0.05 for gap in audit.gaps)
+    assert all(gap.low is not None and gap.low < 0.05 for gap in audit.gaps)
+    assert any("none is more than chance" in one.text for one in audit.findings)
+    assert not any(one.severity == "warning" for one in audit.findings)
+
+
+def test_a_small_group_appears_nowhere_and_cannot_be_had_by_subtraction(tmp_path: Path) -> None:
+    sizes = {"north": 40, "south": 30, "erewhon": 12, "atlantis": 3}
+    audit = audit_run(run_of(sizes, dict.fromkeys(sizes, (0.6, 0.9)), tmp_path, items=6), users=False)
+    assert {cell.value for cell in audit.cells} == {"north", "south"}
+    assert {gain.value for gain in audit.gains} == {"north", "south"}
+    (hidden,) = audit.hidden
+    assert (hidden.cells, hidden.users) == (2, 15)
+    for text in forms(audit):
+        assert "atlantis" not in text and "erewhon" not in text
+        assert "north" in text
+    assert "not shown: 2 cells, 15 users" in forms(audit)[0]
+
+
+def test_two_small_groups_hide_each_other(tmp_path: Path) -> None:
+    sizes = {"north": 40, "lilliput": 8, "atlantis": 7}
+    audit = audit_run(run_of(sizes, dict.fromkeys(sizes, (0.6, 0.9)), tmp_path, items=4))
+    assert {cell.value for cell in audit.cells} == {"north"}
+    assert audit.gaps == []
+    assert (audit.hidden[0].cells, audit.hidden[0].users) == (2, 15)
+
+
+def test_all_groups_small(tmp_path: Path) -> None:
+    audit = audit_run(run_of({"lilliput": 8, "atlantis": 7}, {"lilliput": (1, 1), "atlantis": (0, 0)}, tmp_path))
+    assert audit.cells == audit.gaps == audit.gains == []
+    assert any("No group can be shown" in one.text for one in audit.findings)
+    for text in forms(audit):
+        assert "atlantis" not in text and "lilliput" not in text
+
+
+def test_a_smaller_least_shows_more(tmp_path: Path) -> None:
+    run = run_of({"lilliput": 8, "atlantis": 7}, {"lilliput": (1, 1), "atlantis": (0, 0)}, tmp_path)
+    audit = audit_run(run, least=5)
+    assert {cell.value for cell in audit.cells} == {"lilliput", "atlantis"}
+    assert audit.gaps[0].gap == 1.0
+
+
+@given(
+    users=st.lists(st.integers(0, 6), min_size=2, max_size=80),
+    least=st.integers(2, 12),
+)
+def test_what_is_hidden_is_at_least_two_groups_and_the_least_number_of_users(users: list[int], least: int) -> None:
+    """Whatever the sizes: user number i is in group users[i]."""
+    items = [
+        RatedItem(id=str(i), user_id=str(i), prompt="", responses=("a", "b"), preferred=0) for i in range(len(users))
+    ]
+    codes = np.array(users)
+    grouping = Grouping("region", [str(code) for code in range(7)], codes, True)
+    shown = shown_codes(Ratings(items, {}), grouping, least)
+    sizes = np.bincount(codes, minlength=7)
+    assert all(sizes[code] >= least for code in shown)
+    hidden = [code for code in range(7) if sizes[code] and code not in shown]
+    assert not hidden or not shown or (len(hidden) >= 2 and sizes[hidden].sum() >= least)
+    if sizes[sizes > 0].min() >= least:
+        assert not hidden
+
+
+def rated(user: str, number: int, **more: object) -> RatedItem:
+    id = f"{user}-{number}"
+    return RatedItem(id=id, user_id=user, prompt="", responses=("a", "b"), preferred=0, **more)  # type: ignore[arg-type]
+
+
+def test_users_without_a_value_are_a_group_like_any_other() -> None:
+    items = [rated("a", 0, traits={"region": "x"}), rated("b", 0, traits={"region": "y"}), rated("c", 0)]
+    (found,) = groupings(Ratings(items, {}))
+    assert NOT_GIVEN in found.values and found.of_users
+
+
+def test_known_judgements_are_few_or_many() -> None:
+    items = [rated("a", number, known=known) for number, known in enumerate([0, 3, 10, 11, 100])]
+    (found,) = groupings(Ratings(items, {}))
+    assert found.by == "known" and not found.of_users
+    assert [found.values[code] for code in found.codes] == ["0", "1 to 10", "1 to 10", "11 to 50", "over 50"]
+
+
+@pytest.mark.parametrize("kind", ["users", "couples", "items"])
+def test_the_group_test_seldom_finds_what_is_not_there(kind: str) -> None:
+    """Users differ strongly, groups do not: p below 0.05 about one time in twenty."""
+    random = np.random.default_rng(5)
+    users, each = 40, 6
+    items = []
+    for user in range(users):
+        for number in range(each):
+            twin = f"u{user ^ 1}-{number}" if kind == "couples" else None
+            items.append(rated(f"u{user:02}" if kind != "couples" else f"u{user}", number, twin=twin))
+    ratings = Ratings(items, {})
+    low, rounds = 0, 60
+    for round_ in range(rounds):
+        skill = np.clip(random.normal(0.6, 0.25, size=users), 0, 1)
+        if kind == "couples":
+            skill = np.repeat(skill[::2], 2)
+        of_user = random.integers(3, size=users)
+        codes = random.integers(3, size=len(items)) if kind == "items" else of_user[ratings.users]
+        credits = (random.random(len(items)) < skill[ratings.users]).astype(float)
+        grouping = Grouping("g", ["0", "1", "2"], codes.astype(np.intp), kind != "items")
+        low += group_test(ratings, credits, grouping, np.ones(len(items), dtype=bool), round_) < 0.05
+    assert low / rounds < 0.13
+
+
+def test_users_whom_the_profile_harms_are_counted_beside_chance_and_named_only_when_asked(tmp_path: Path) -> None:
+    sizes = {"north": 30, "south": 15}
+    run = run_of(sizes, {"north": (0.5, 0.8), "south": (0.9, 0.2)}, tmp_path, items=20)
+    audit = audit_run(run)
+    (harm,) = audit.harms
+    assert harm.users == 45
+    assert 12 <= harm.worse <= 20 and harm.clearly_worse > 4 * harm.clearly_worse_by_chance
+    assert harm.q < 0.05
+    south = next(gain for gain in audit.gains if gain.value == "south")
+    assert south.gain < -0.5 and south.q < 0.05
+    assert any("makes it worse for south" in one.text for one in audit.findings)
+    assert audit.harmed_users is None
+    for text in forms(audit):
+        assert "south-1" not in text
+    named = audit_run(run, users=True)
+    assert named.harmed_users and all(one.user_id.startswith("south") for one in named.harmed_users)
+    assert named.harmed_users[0].user_id in forms(named)[0]
+
+
+def test_losses_by_chance_are_not_called_harm(tmp_path: Path) -> None:
+    audit = audit_run(run_of({"north": 40, "south": 40}, {"north": (0.6, 0.6), "south": (0.6, 0.6)}, tmp_path))
+    (harm,) = audit.harms
+    assert harm.q > 0.05
+    assert abs(harm.worse - harm.worse_by_chance) < 15
+    assert any("than chance would give" in one.text for one in audit.findings)
+
+
+def test_an_unfinished_run_is_told_so(tmp_path: Path) -> None:
+    run = run_of({"north": 12, "south": 12}, EVEN, tmp_path, items=3)
+    lines = (run / "ratings.jsonl").read_text().splitlines(keepends=True)
+    (run / "ratings.jsonl").write_text("".join(lines[: len(lines) // 2]))
+    audit = audit_run(run)
+    assert not audit.complete
+    assert audit.findings[0].severity == "warning" and "Not every item is rated" in audit.findings[0].text
+
+
+def test_a_run_without_groups_is_told_so(tmp_path: Path) -> None:
+    run = run_of({"north": 12}, EVEN, tmp_path, items=3)
+    audit = audit_run(run)
+    assert audit.cells == audit.hidden == []
+    assert any("no groups" in one.text for one in audit.findings)
+
+
+def test_a_run_without_items_is_refused(tmp_path: Path) -> None:
+    run = run_of({"north": 12}, EVEN, tmp_path, items=2)
+    (run / "items.jsonl").unlink()
+    with pytest.raises(PalateError, match="holds no items"):
+        audit_run(run)
+
+
+def test_every_key_of_the_json_is_documented() -> None:
+    structs = [one for one in vars(palate.audit).values() if hasattr(one, "__struct_fields__")]
+    keys = {key for struct in structs for key in struct.__struct_fields__}
+    assert len(keys) > 60
+    page = (Path(__file__).parents[2] / "docs/audit.md").read_text(encoding="utf-8")
+    assert not {key for key in keys if f"`{key}`" not in page}
+
+
+def test_a_gap_between_kinds_of_items_is_found_although_nobody_can_change_group() -> None:
+    random = np.random.default_rng(7)
+    ratings = Ratings([rated(f"u{user:02}", number) for user in range(40) for number in range(12)], {})
+    codes = np.arange(len(ratings.items)) % 2
+    credits = (random.random(len(codes)) < np.where(codes, 0.6, 0.8)).astype(float)
+    everything = np.ones(len(codes), dtype=bool)
+    assert group_test(ratings, credits, Grouping("g", ["0", "1"], codes, False), everything, 0) < 0.01
