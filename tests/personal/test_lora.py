@@ -26,7 +26,7 @@ from palate.personal import (
     train,
 )
 from palate.personal._lora_classifier import TunedClassifier
-from palate.personal._lora_training import Read, batches, inner_split, losses
+from palate.personal._lora_training import Read, batches, inner_split, learn, losses
 from palate.personal._lora_views import Histories, Lesson
 from palate.personal._pairs import labelled
 from palate.records import Ask, Benchmark, Card, Comparison, Judgement, PalateError, Post, User, View
@@ -76,8 +76,8 @@ def drinks(couples: int, choices: int = 4, history: int = 3) -> Benchmark:
     return Benchmark(card=CARD, users=users, comparisons=tuple(comparisons))
 
 
-BENCHMARK = drinks(16)
-STRANGERS = 4
+BENCHMARK = drinks(20)
+STRANGERS = 8
 """The first so many couples are not trained on."""
 
 
@@ -97,10 +97,10 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def settings(base: Path) -> LoraSettings:
     return LoraSettings(
         base=str(base),
-        learning_rate=5e-3,
+        learning_rate=1e-2,
         warm_up=5,
-        epochs=2,
-        choices_per_step=4,
+        epochs=3,
+        choices_per_step=8,
         most_judgements=2,
         impersonal=0.1,
     )
@@ -110,7 +110,8 @@ def settings(base: Path) -> LoraSettings:
 def model(settings: LoraSettings) -> LoraModel:
     """Trained on everybody but the strangers."""
     known = {name: user for name, user in BENCHMARK.users.items() if int(name.split("-")[1]) >= STRANGERS}
-    return LoraModel(settings).fit([item for item in BENCHMARK.comparisons if item.user_id in known], known)
+    items = [item for item in BENCHMARK.comparisons if item.user_id in known]
+    return LoraModel(settings).fit(items, known, stop_early=False)
 
 
 @pytest.fixture(scope="module")
@@ -145,18 +146,14 @@ def accuracy(model: LoraModel, view: str) -> float:
 class TestWhatItLearns:
     def test_tastes_of_strangers_are_read_off_their_judgements(self, model: LoraModel) -> None:
         assert accuracy(model, "none") == 0.5  # nobody's rating is the same for both of a couple
-        assert accuracy(model, "judgements:1") > 0.9
-        assert accuracy(model, "judgements:2") > 0.9
-
-    def test_training_stops_by_users_it_does_not_train_on(self, model: LoraModel) -> None:
-        assert model.chosen_by is not None
-        assert model.chosen_by > np.log(0.7)
+        assert accuracy(model, "judgements:1") > 0.75
+        assert accuracy(model, "judgements:2") > 0.75
 
     def test_it_keeps_the_contract(self, model: LoraModel) -> None:
         check_reward_model(model)
 
     def test_a_choice_it_was_trained_on_is_not_rated(self, model: LoraModel) -> None:
-        item = next(item for item in BENCHMARK.comparisons if item.user_id.startswith("user-7"))
+        item = next(item for item in BENCHMARK.comparisons if item.user_id.startswith("user-9"))
         rating = model.rate([Ask(id="x", prompt=item.prompt, responses=item.responses[::-1])])[0]
         assert "trained on this very choice" in (rating.unscored or "")
 
@@ -192,7 +189,7 @@ class TestWhomItKnows:
 
     def test_a_user_it_does_not_know_is_nobody_and_that_is_said(self, model: LoraModel) -> None:
         nobody, stranger = model.rate(
-            [drink_ask(View(name="none")), drink_ask(View(name="user", user_id="user-7-tea"))]
+            [drink_ask(View(name="none")), drink_ask(View(name="user", user_id="user-9-tea"))]
         )
         assert stranger.scores == nobody.scores
         assert nobody.note is None
@@ -306,6 +303,29 @@ class TestTraining:
         assert again.fingerprint == whole.fingerprint
         assert isinstance(again, LoraModel)
         assert again.users == ()
+
+    def test_it_stops_when_held_out_users_are_foretold_worse_and_goes_back(self, settings: LoraSettings) -> None:
+        """Everybody in the training data takes tea, and those who validate take coffee: it only ever gets worse."""
+        few = drinks(4)
+        choices = labelled(few.comparisons, few.users)
+        lessons = [Lesson(choice, user, 0) for user, own in choices.items() for choice in own]
+        tea, coffee = ([one for one in lessons if one.user.endswith(taste)] for taste in ("tea", "coffee"))
+        weights = []
+        for epochs, validate in ((9, coffee), (1, [])):
+            once = msgspec.structs.replace(settings, epochs=epochs, impersonal=1.0)
+            classifier = TunedClassifier(once.base)
+            adapter = classifier.attach(once)
+            assert learn(classifier, adapter, tea, Histories(choices, few.users), once, validate)[0] == 1
+            weights.append(adapter.weights())
+        assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
+
+    def test_the_epochs_found_on_held_out_users_are_those_of_the_whole(self, small: LoraSettings) -> None:
+        few = drinks(10)
+        assert LoraModel(small).fit(few.comparisons, few.users).chosen_by is not None
+
+    def test_training_that_goes_astray_is_said(self, small: LoraSettings) -> None:
+        with pytest.raises(PalateError, match="lower learning rate"):
+            fitted(msgspec.structs.replace(small, epochs=9, learning_rate=100.0, warm_up=0), couples=4)
 
     def test_gradients_add_up_however_few_tokens_are_read_at_once(self, small: LoraSettings) -> None:
         whole, pieces = fitted(small), fitted(msgspec.structs.replace(small, batch_tokens=64))

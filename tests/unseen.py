@@ -1,6 +1,6 @@
 """Planted tastes, learned from some couples and measured on others, whom the model meets through views only.
 
-    PYTHONPATH=tests python tests/personal/unseen.py history-attention
+    python tests/unseen.py history-attention
 
 prints accuracy on planted tastes, with one choice in ten turned round, against what is known of a stranger.
 """
