@@ -126,7 +126,16 @@ def check(spec: str, /, *, data: DataFolder = None, as_json: AsJson = False) -> 
     return HAS_ERRORS if errors else 0
 
 
-def convert(spec: str, folder: Path, /, *, data: DataFolder = None, force: Force = False) -> None:
+def convert(
+    spec: str,
+    folder: Path,
+    /,
+    *,
+    pseudonymise: Force = False,
+    scrub: Force = False,
+    data: DataFolder = None,
+    force: Force = False,
+) -> None:
     """Write a benchmark as a folder in palate's own format.
 
     Parameters
@@ -135,19 +144,31 @@ def convert(spec: str, folder: Path, /, *, data: DataFolder = None, force: Force
         Name or path of a benchmark, with options: `prefs.jsonl,user=annotator`.
     folder
         Where to write it.
+    pseudonymise
+        Replace every id by a keyed hash. The key is PALATE_PSEUDONYM_KEY, or a file of yours that is made once.
+    scrub
+        Replace e-mail addresses, links to people's pages, handles and telephone numbers in texts.
     data
         Folder of data sets that palate does not ship [default: $PALATE_DATA].
     force
         Write even into a folder that holds other things.
     """
-    from palate.data import load_benchmark, write_benchmark
+    from palate.data import Pseudonyms, load_benchmark, pseudonym_key, write_benchmark
+    from palate.data import pseudonymise as with_pseudonyms
+    from palate.data import scrub as scrubbed
 
     benchmark = load_benchmark(spec, data_dir=data)
+    if scrub:
+        benchmark = scrubbed(benchmark)
+    if pseudonymise:
+        benchmark = with_pseudonyms(benchmark, Pseudonyms(pseudonym_key()))
     write_benchmark(benchmark, folder, force=force)
     written = f"{_count(len(benchmark.users), 'user')}, {_count(len(benchmark.comparisons), 'comparison')}"
     _console().print(
         f"{folder}: {written}, {_count(len(benchmark.completions), 'completion')}", markup=False, soft_wrap=True
     )
+    for note in benchmark.card.notes[-(int(scrub) + int(pseudonymise)) :] if scrub or pseudonymise else ():
+        _console().print(note, markup=False, soft_wrap=True)
 
 
 def schema(name: str | None = None, *, out: Path | None = None) -> None:
@@ -191,7 +212,8 @@ def _find_user(benchmark: Benchmark, id: str) -> User:
     from palate.records import PalateError
 
     if id not in benchmark.users:
-        raise PalateError(f"{benchmark.card.name} has no user {id!r}; ids look like {next(iter(benchmark.users))!r}")
+        # An example of an id would name somebody.
+        raise PalateError(f"{benchmark.card.name} has no user {id!r}; ids are matched exactly")
     return benchmark.users[id]
 
 

@@ -17,6 +17,7 @@ def report(
     /,
     *,
     read_again: Annotated[bool, Parameter(negative="")] = False,
+    without_users: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Make the table and the report page of a run anew from its raw ratings; no model is needed.
@@ -27,21 +28,26 @@ def report(
         A run folder, as `palate eval` names it at its end.
     read_again
         Read verdicts and grades anew from what the models wrote, with today's readers.
+    without_users
+        Leave out everything about single users, in all files and in the JSON: items, profiles, ids, accuracies.
     json
         Print one JSON object, and nothing else, on standard output.
     """
     from palate.evaluate import Run, summarise
+    from palate.evaluate import without_users as anonymous
 
     opened = Run.open(run)
     summary = summarise(opened, again=read_again)
-    show(summary, write_reports(opened, summary), json=json)
+    if without_users:
+        summary = anonymous(summary)
+    show(summary, write_reports(opened, summary, users=not without_users), json=json)
 
 
-def write_reports(run: Run, summary: Summary) -> Path:
+def write_reports(run: Run, summary: Summary, *, users: bool = True) -> Path:
     """Write every form of the report into the run folder; the page's path comes back."""
     from palate.evaluate import write_reports as write
 
-    return write(run, summary)
+    return write(run, summary, users=users)
 
 
 def show(summary: Summary, page: Path, *, json: bool) -> None:

@@ -18,7 +18,7 @@ from palate.engine._language import (
     Written,
 )
 from palate.engine._local import LocalClassifier, LocalModel
-from palate.engine._open import open_language_model, yes
+from palate.engine._open import open_by_spec, open_language_model, yes
 from palate.engine._optional import require
 from palate.engine._traits import TRAITS
 from palate.engine._vectors import Vectors, forget_vectors, text_hash, texts_with_vectors, vectors_folder
@@ -50,6 +50,7 @@ __all__ = [
     "folder_fingerprint",
     "forget_vectors",
     "load_encoder",
+    "open_by_spec",
     "open_language_model",
     "require",
     "text_hash",

@@ -131,6 +131,11 @@ class CachedLanguageModel:
         """The model's own: remembering changes no answer."""
         return self._model.fingerprint
 
+    @property
+    def templated(self) -> bool:
+        """The model's own."""
+        return bool(getattr(self._model, "templated", True))
+
     def status(self) -> str:
         """The model's own status, where it has one."""
         status = getattr(self._model, "status", None)

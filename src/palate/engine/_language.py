@@ -96,6 +96,11 @@ class LanguageModel(Protocol):
         """Changes with anything that could change an answer: weights, revision, precision, template."""
         ...
 
+    @property
+    def templated(self) -> bool:
+        """Whether conversations go through a chat template, which teaches a model where its answer ends."""
+        ...
+
     def status(self) -> str:
         """A few words for a progress bar, such as tokens and money spent; empty where nothing is counted."""
         ...

@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from palate.engine._fingerprint import folder_fingerprint
 from palate.engine._language import (
     ChooseRequest,
@@ -115,6 +117,11 @@ class LocalModel(_Loaded):
         found = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
         return int(found) if found else None
 
+    @property
+    def templated(self) -> bool:
+        """Whether there is a chat template, and with it a way to end an answer."""
+        return self.chat.templated
+
     def status(self) -> str:
         """Nothing is counted: nobody pays for tokens here."""
         return ""
@@ -177,7 +184,7 @@ class LocalModel(_Loaded):
                 most_tokens=sampling.most_tokens,
                 temperature=sampling.temperature,
                 top_p=sampling.top_p,
-                seeds=[sampling.seed] * len(prompts),
+                seeds=[requests[index].sampling.seed for index in indices],
             )
             for index, texts in zip(indices, drawn, strict=True):
                 answers[index] = [
@@ -237,10 +244,12 @@ class LocalModel(_Loaded):
 
 
 def _alike(requests: Sequence[WriteRequest], answers: Sequence[object]) -> dict[Any, list[int]]:
+    """What can be drawn together: all but the seed has to be the same, since every prompt has a seed of its own."""
     alike: dict[Any, list[int]] = {}
     for index, request in enumerate(requests):
         if answers[index] is None:
-            alike.setdefault((request.sampling, request.samples), []).append(index)
+            sampling = msgspec.structs.replace(request.sampling, seed=0)
+            alike.setdefault((sampling, request.samples), []).append(index)
     return alike
 
 

@@ -7,7 +7,7 @@ import inspect
 from palate.engine._answers import AnswerCache, CachedLanguageModel
 from palate.engine._language import LanguageModel
 from palate.engine._weights import cache_folder
-from palate.records import PalateError, unknown_name
+from palate.records import PalateError, parse_spec, unknown_name
 
 
 def open_language_model(name: str, **options: str | None) -> LanguageModel:
@@ -21,6 +21,12 @@ def open_language_model(name: str, **options: str | None) -> LanguageModel:
         if option not in known:
             raise unknown_name("option for a language model", option, known)
     return _open(name, **options)  # type: ignore[arg-type]
+
+
+def open_by_spec(text: str) -> LanguageModel:
+    """A language model as people write it: `name`, or `name,url=...,key=...`."""
+    name, *options = text.split(",")
+    return open_language_model(name.strip(), **parse_spec(",".join(["model", *options])).options)
 
 
 def _open(

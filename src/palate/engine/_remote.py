@@ -48,6 +48,8 @@ class RemoteModel:
     """
 
     context: int | None = None
+    templated = True
+    """A chat server has its template on its own side."""
 
     def __init__(
         self,

@@ -4,16 +4,26 @@ import sys
 from types import ModuleType
 
 from palate.evaluate._asks import in_benchmark_order, make_ask
+from palate.evaluate._asks import sample as sample_items
 from palate.evaluate._compare import Comparison as RunComparison
 from palate.evaluate._compare import compare
 from palate.evaluate._evaluate import LoadedModel, Report, default_views, evaluate, load_models, rated_item
 from palate.evaluate._files import browsed_items, without_users, write_reports
+from palate.evaluate._lines import Appender, read_lines
 from palate.evaluate._metrics import summarise
-from palate.evaluate._ratings import Ratings
+from palate.evaluate._paired import q_values
+from palate.evaluate._ratings import Ratings, independent_clusters
 from palate.evaluate._report import (
     CLEAR,
+    CurvePlot,
+    Scale,
+    Step,
     chance_of_error,
+    content_policy,
     count,
+    draw_curves,
+    page_asset,
+    page_environment,
     percent,
     percent_interval,
     points,
@@ -38,7 +48,7 @@ from palate.evaluate._results import (
     UserAccuracy,
 )
 from palate.evaluate._run import RatedItem, RatingLine, Run, RunWriter, write_whole
-from palate.evaluate._settings import ModelSettings, Settings, file_name
+from palate.evaluate._settings import ModelSettings, Settings, environment, file_name
 from palate.evaluate._slices import MOST_GROUPS, SMALLEST_GROUP, known_bucket
 from palate.evaluate._statistics import (
     GAIN,
@@ -46,6 +56,7 @@ from palate.evaluate._statistics import (
     Floats,
     Quantity,
     Resamples,
+    cluster_totals,
     false_discovery,
     intervals,
     paired_test,
@@ -58,7 +69,9 @@ __all__ = [
     "MOST_GROUPS",
     "SHARE",
     "SMALLEST_GROUP",
+    "Appender",
     "Calibration",
+    "CurvePlot",
     "Difference",
     "Estimate",
     "Floats",
@@ -77,36 +90,48 @@ __all__ = [
     "Run",
     "RunComparison",
     "RunWriter",
+    "Scale",
     "Settings",
     "Slice",
+    "Step",
     "Summary",
     "UserAccuracy",
     "browsed_items",
     "chance_of_error",
+    "cluster_totals",
     "compare",
+    "content_policy",
     "count",
     "default_views",
+    "draw_curves",
+    "environment",
     "evaluate",
     "false_discovery",
     "file_name",
     "in_benchmark_order",
+    "independent_clusters",
     "intervals",
     "known_bucket",
     "load_models",
     "make_ask",
+    "page_asset",
+    "page_environment",
     "paired_test",
     "percent",
     "percent_interval",
     "points",
     "points_interval",
     "printable",
+    "q_values",
     "rated_item",
     "ratio",
+    "read_lines",
     "render_csv",
     "render_markdown",
     "render_page",
     "render_terminal",
     "safe_markdown",
+    "sample_items",
     "summarise",
     "without_users",
     "write_reports",

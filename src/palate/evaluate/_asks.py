@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
 from palate.evaluate._run import RatedItem
-from palate.records import Ask, Comparison, PalateError, Rating, View
+from palate.records import Ask, Comparison, Completion, PalateError, Rating, View
+
+Sampled = TypeVar("Sampled", bound=Comparison | Completion)
 
 
 def _seeded(*words: object) -> bytes:
@@ -53,14 +56,15 @@ def in_benchmark_order(rating: Rating, item: Comparison | RatedItem, seed: int) 
     return msgspec.structs.replace(rating, scores=restored(rating.scores), probabilities=restored(rating.probabilities))
 
 
-def sample(items: Sequence[Comparison], limit: int | None, seed: int) -> list[Comparison]:
+def sample(items: Sequence[Sampled], limit: int | None, seed: int) -> list[Sampled]:
     """At most `limit` items, drawn by their ids; twins come together or not at all."""
     if limit is None or limit >= len(items):
         return list(items)
     ids = {item.id for item in items}
     units: dict[str, list[str]] = {}
     for item in items:
-        units.setdefault(min(item.id, item.twin) if item.twin in ids else item.id, []).append(item.id)
+        twin = item.twin if isinstance(item, Comparison) else None
+        units.setdefault(min(item.id, twin) if twin in ids else item.id, []).append(item.id)
     chosen: set[str] = set()
     for unit in sorted(units, key=lambda unit: _seeded(seed, unit)):
         if len(chosen) + len(units[unit]) > limit:

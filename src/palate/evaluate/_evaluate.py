@@ -11,13 +11,13 @@ from pathlib import Path
 import msgspec
 
 from palate.data import load_benchmark
-from palate.engine import LanguageModel, open_language_model
+from palate.engine import open_by_spec
 from palate.evaluate._asks import in_benchmark_order, make_ask, sample
 from palate.evaluate._metrics import summarise
 from palate.evaluate._results import Summary
 from palate.evaluate._run import RatedItem, RatingLine, Run, RunWriter
 from palate.evaluate._settings import ModelSettings, Settings
-from palate.records import Ask, Benchmark, Comparison, PalateError, Rating, RewardModel, View, parse_spec
+from palate.records import Ask, Benchmark, Comparison, PalateError, Rating, RewardModel, View
 from palate.rewards import load_reward_model, rate
 from palate.views import WRITTEN, Missing, ViewBuilder, ViewSpec, Writer, parse_budget, resolve_views
 
@@ -79,7 +79,7 @@ def evaluate(
     allowance = parse_budget(budget) if budget else None
     specs = resolve_views(views or default_views(benchmark))
     written = any(spec.shows(kind) for spec in specs for kind in WRITTEN)
-    author = Writer(_language_model(writer)) if written else None
+    author = Writer(open_by_spec(writer)) if written else None
     builder = ViewBuilder(benchmark, retriever=retriever, budget=allowance, seed=seed, writer=author)
     for spec in specs:
         builder.require(spec)
@@ -101,12 +101,6 @@ def evaluate(
     with RunWriter(run) as opened:
         _rate_all(opened, models, specs, items, builder, seed, progress or (lambda what, done, total: None))
     return summarise(run)
-
-
-def _language_model(text: str) -> LanguageModel:
-    """A language model as `name` or `name,url=...,key=...`."""
-    name, *options = text.split(",")
-    return open_language_model(name, **parse_spec(",".join(["writer", *options])).options)
 
 
 def default_views(benchmark: Benchmark) -> list[str]:

@@ -79,12 +79,12 @@ def paired(
             q=q,
         )
         for (one, other), total, estimate, p, q in zip(
-            asked, totals, estimates, p_values, _q_values(totals, p_values), strict=True
+            asked, totals, estimates, p_values, q_values(totals, p_values), strict=True
         )
     ]
 
 
-def _q_values(totals: Sequence[Floats], p_values: Sequence[float]) -> list[float]:
+def q_values(totals: Sequence[Floats], p_values: Sequence[float]) -> list[float]:
     """The false discovery rate over the differences that could be any: one that is 0 by design is no test."""
     tested = [index for index, total in enumerate(totals) if total[:, 0].any()]
     q_values = [1.0] * len(totals)

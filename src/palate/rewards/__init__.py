@@ -4,6 +4,7 @@ from palate.rewards._again import read_again
 from palate.rewards._built_in import CONTROLS
 from palate.rewards._check import Check, check_reward_model
 from palate.rewards._grade import read_grade
+from palate.rewards._prompts import conversation, fit_view
 from palate.rewards._rate import rate
 from palate.rewards._registry import (
     Factory,
@@ -19,6 +20,8 @@ __all__ = [
     "Check",
     "Factory",
     "check_reward_model",
+    "conversation",
+    "fit_view",
     "load_reward_model",
     "make_reward_model",
     "rate",

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path, PurePath
 
 import msgspec
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from palate.evaluate._report._curve import curve_plot
@@ -72,31 +72,35 @@ class BrowsedItem(msgspec.Struct, frozen=True, kw_only=True):
 
 def render_page(summary: Summary, items: Sequence[BrowsedItem], *, left_out: int = 0) -> str:
     """The page as text; `left_out` items of the run are not among `items`, and the page says so."""
-    style, theme, script = _asset("page.css"), _asset("theme.js"), _asset("page.js")
+    style, theme, script = page_asset("page.css"), page_asset("theme.js"), page_asset("page.js")
     tables, found = slice_tables(summary), groups(summary)
-    page = _template().render(
-        summary=summary,
-        readings=readings(summary),
-        groups=found,
-        models=sum(not group.control for group in found),
-        run_name=PurePath(summary.run).name,
-        marks=marks(summary),
-        over_marks={"over no profile": OVER_NONE, "over somebody else's profile": OVER_STRANGER},
-        accuracy=accuracy_plot(summary),
-        gains=gain_plot(summary),
-        differences=difference_plot(summary),
-        baseline=baseline_plot(summary),
-        curve=curve_plot(summary),
-        people=people(summary),
-        slice_tables=tables,
-        first_slice=first_choice(tables),
-        item_count=len(items),
-        left_out=left_out,
-        policy=_policy(style, theme, script),
-        style=Markup(style),
-        theme=Markup(theme),
-        script=Markup(script),
-        data=Markup(embedded_json(items)),
+    page = (
+        page_environment()
+        .get_template("page.html.j2")
+        .render(
+            summary=summary,
+            readings=readings(summary),
+            groups=found,
+            models=sum(not group.control for group in found),
+            run_name=PurePath(summary.run).name,
+            marks=marks(summary),
+            over_marks={"over no profile": OVER_NONE, "over somebody else's profile": OVER_STRANGER},
+            accuracy=accuracy_plot(summary),
+            gains=gain_plot(summary),
+            differences=difference_plot(summary),
+            baseline=baseline_plot(summary),
+            curve=curve_plot(summary),
+            people=people(summary),
+            slice_tables=tables,
+            first_slice=first_choice(tables),
+            item_count=len(items),
+            left_out=left_out,
+            policy=content_policy(style, theme, script),
+            style=Markup(style),
+            theme=Markup(theme),
+            script=Markup(script),
+            data=Markup(embedded_json(items)),
+        )
     )
     # A lone surrogate cannot be written to a file; it becomes a question mark here.
     return page.encode("utf-8", "replace").decode("utf-8")
@@ -163,7 +167,7 @@ def _outcome(rating: ItemRating) -> str:
     return "wrong" if rating.credit <= 0 else "tied"
 
 
-def _policy(style: str, *scripts: str) -> str:
+def content_policy(style: str, *scripts: str) -> str:
     """A content security policy that lets nothing in but the page's own style and scripts."""
     allowed = " ".join(_hash(script) for script in scripts)
     return (
@@ -177,13 +181,15 @@ def _hash(text: str) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
+def page_asset(name: str) -> str:
+    """A style or script that a page carries inside itself."""
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
-def _template() -> Template:
+def page_environment(*folders: Path) -> Environment:
+    """Where templates find the plots, and how numbers are written in them; other folders may add their own."""
     environment = Environment(
-        loader=FileSystemLoader(_FOLDER),
+        loader=FileSystemLoader([*folders, _FOLDER]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -192,4 +198,4 @@ def _template() -> Template:
     written = (percent, percent_interval, points, points_interval, chance_of_error, count)
     environment.globals.update({function.__name__: function for function in written})
     environment.globals["clear"] = CLEAR
-    return environment.get_template("page.html.j2")
+    return environment

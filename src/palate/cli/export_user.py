@@ -1,0 +1,57 @@
+"""`palate data export-user`: everything that is held on one person, for that person."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+def export_user(
+    spec: str,
+    user: str,
+    /,
+    *,
+    run: Annotated[list[Path] | None, Parameter(negative="")] = None,
+    model: Annotated[list[Path] | None, Parameter(negative="")] = None,
+    out: Path = Path("user.json"),
+    data: Path | None = None,
+) -> None:
+    """Write one JSON file with everything that is held on one user.
+
+    Parameters
+    ----------
+    spec
+        Name or path of a benchmark.
+    user
+        The user's id, exactly.
+    run
+        A run folder to look into as well; may be repeated.
+    model
+        The folder of a trained model to look into as well; may be repeated.
+    out
+        The file to write; only its owner may read it.
+    data
+        Folder of data sets that palate does not ship [default: $PALATE_DATA].
+    """
+    import msgspec
+
+    from palate.data import load_benchmark
+    from palate.privacy import export_user as gather
+    from palate.records import PalateError
+
+    found = gather(load_benchmark(spec, data_dir=data), user, run or (), model or ())
+    content = msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+            stream.write(content)
+    except OSError as error:
+        raise PalateError(f"{out} cannot be written: {error.strerror or error}") from error
+    print(  # noqa: T201
+        f"{out}: {len(found.user.posts)} posts, {len(found.user.judgements)} judgements, "
+        f"{len(found.comparisons)} comparisons, {len(found.completions)} completions, {len(found.runs)} runs, "
+        f"{len(found.models)} models"
+    )

@@ -1,0 +1,118 @@
+"""`palate forget`: erase one user, and check that they stay erased."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from palate.privacy import Checked, Receipt
+
+Folders = Annotated[list[Path] | None, Parameter(negative="")]
+Flag = Annotated[bool, Parameter(negative="")]
+STILL_THERE = 2
+
+
+def forget(
+    user: str,
+    /,
+    *,
+    data: Folders = None,
+    run: Folders = None,
+    model: Folders = None,
+    keep_answers: Flag = False,
+    dry_run: Flag = False,
+    receipt: Path | None = None,
+    check: Path | None = None,
+    json: Flag = False,
+) -> int:
+    """Erase one user from benchmark folders, runs, trained models and the caches, and write a receipt.
+
+    Exits with code 2 when a check finds the user again.
+
+    Parameters
+    ----------
+    user
+        The user's id, exactly.
+    data
+        A benchmark folder in palate's own format; may be repeated.
+    run
+        A run folder, with the models in it; may be repeated.
+    model
+        The folder of a trained model; may be repeated.
+    keep_answers
+        Keep the cached answers of language models. They cannot be told apart by user, so all are erased otherwise.
+    dry_run
+        Say what would be erased, and touch nothing.
+    receipt
+        Where to write the receipt; by default a file in this folder that is named after the keyed hash of the user.
+    check
+        Erase nothing; search the places of this receipt again.
+    json
+        Print one JSON object, and nothing else, on standard output.
+    """
+    from palate.cli._progress import progress_bar
+    from palate.data import Pseudonyms, pseudonym_key
+    from palate.privacy import check_receipt, read_receipt, write_receipt
+    from palate.privacy import forget as erase
+
+    names = Pseudonyms(pseudonym_key())
+    with progress_bar(show=not json) as progress:
+        if check is not None:
+            checked = check_receipt(read_receipt(check), user, names, progress)
+        else:
+            made = erase(
+                user,
+                names,
+                data=data or (),
+                runs=run or (),
+                models=model or (),
+                keep_answers=keep_answers,
+                dry_run=dry_run,
+                progress=progress,
+            )
+    if check is not None:
+        _print_json(checked) if json else _show_checked(checked)
+        return 0 if checked.clean else STILL_THERE
+    file = receipt or Path(f"forgotten-{made.user}-{made.time[:19].replace(':', '')}.json")
+    if not dry_run:
+        write_receipt(made, file)
+    _print_json(made) if json else _show_receipt(made, file)
+    return 0
+
+
+def _print_json(value: Receipt | Checked) -> None:
+    import msgspec
+
+    print(msgspec.json.encode(value).decode())  # noqa: T201
+
+
+def _show_receipt(receipt: Receipt, file: Path) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console.print("Would erase:" if receipt.dry_run else "Erased:")
+    for place in receipt.places:
+        found = ", ".join(f"{what}: {count:,}" for what, count in place.erased.items()) or "nothing"
+        console.print(f"  {place.kind} {place.path}: {found}")
+    console.print("Not erased:")
+    for reason in receipt.not_erased:
+        console.print(f"  {reason}")
+    for command in receipt.retrain:
+        console.print(f"To train without this user: {command}")
+    if not receipt.dry_run:
+        console.print(f"Receipt: {file}. Check it at any time: palate forget USER --check {file}")
+
+
+def _show_checked(checked: Checked) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    for one in checked.found:
+        console.print(f"{one.path}: the id {one.ids} times, words of the user {one.texts} times")
+    for path in checked.missing:
+        console.print(f"{path}: not there any more")
+    verdict = "nothing of the user was found" if checked.clean else "the user is still there, or there again"
+    console.print(f"{checked.files:,} files searched: {verdict}")

@@ -1,0 +1,124 @@
+"""`palate privacy`: what a trained model tells of its users, and a copy that tells less."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from palate.privacy import Leak
+
+
+def attack(
+    benchmark: str,
+    /,
+    *,
+    method: str = "per-user",
+    model: Path | None = None,
+    features: str = "minilm+traits",
+    shadows: int = 16,
+    seed: int = 0,
+    out: Path = Path("runs"),
+    data: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Try to tell whose choices a model was trained on, by shadow models trained on random halves of the users.
+
+    The same command goes on where it stopped.
+
+    Parameters
+    ----------
+    benchmark
+        Name or path of a benchmark: the people among whom members are to be found.
+    method
+        The kind of model to attack, such as `per-user` or `bradley-terry,epsilon=1`.
+    model
+        A trained model: attack its kind, with its settings, and say what its file gives away.
+    features
+        What the models read of a response.
+    shadows
+        How many models to train; an even number, four or more.
+    seed
+        Decides the halves, the noise of private shadows and the resamples.
+    out
+        The folder in which the shadows' folder is made.
+    data
+        Folder of data sets that palate does not ship [default: $PALATE_DATA].
+    json
+        Print one JSON object, and nothing else, on standard output.
+    """
+    import msgspec
+
+    from palate.cli._progress import progress_bar
+    from palate.data import load_benchmark
+    from palate.personal import parse_method
+    from palate.privacy import Target, target_of
+    from palate.privacy import attack as measure
+
+    if model is not None:
+        target = target_of(model)
+    else:
+        name, privacy = parse_method(method)
+        target = Target(method=name, features=features, privacy=privacy)
+    loaded = load_benchmark(benchmark, data_dir=data)
+    with progress_bar(show=not json) as progress:
+        leaks = measure(loaded, target, shadows=shadows, seed=seed, out=out, progress=progress)
+    if json:
+        print(msgspec.json.encode({"target": target, "leaks": leaks}).decode())  # noqa: T201
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    _show(leaks, console)
+    if model is not None:
+        _say_what_the_file_tells(model, console)
+
+
+def strip(model: Path, out: Path, /) -> None:
+    """Copy a model without its users' names and states and without the marks of what it was trained on.
+
+    Parameters
+    ----------
+    model
+        The folder of a trained model.
+    out
+        Where to write the copy.
+    """
+    from palate.personal import strip_model
+
+    print(f"{strip_model(model, out)}: the shared part only; it knows nobody by name")  # noqa: T201
+
+
+def _show(leaks: list[Leak], console: Console) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("attack", "area", "at 1% false", "at 5% false"):
+        table.add_column(column, no_wrap=True)
+    for leak in leaks:
+        numbers = (leak.area, leak.found_at_1, leak.found_at_5)
+        table.add_row(leak.attack, *(f"{one.value:.3f} ({one.low:.3f}–{one.high:.3f})" for one in numbers))
+        if leak.area.allowed is not None:
+            table.add_row("most by epsilon", *(f"{one.allowed:.3f}" for one in numbers))
+    console.print(table)
+    first = leaks[0]
+    console.print(
+        f"{first.users:,} users, {first.shadows} shadow models; 95% intervals over both. Guessing has an area of 0.5.",
+        soft_wrap=True,
+    )
+
+
+def _say_what_the_file_tells(model: Path, console: Console) -> None:
+    from palate.personal import count_marks, describe_model
+
+    users, marks = len(describe_model(model).users), count_marks(model)
+    console.print(
+        f"{model} itself names {users:,} users and marks {marks:,} choices that it was trained on: whoever has the "
+        "file needs no attack to tell members. palate privacy strip makes a copy without them.",
+        markup=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,69 @@
+"""Where a user may lie, and what was taken out of there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from palate.privacy._rewrite_lines import FileChange, Row
+
+Kind = Literal["benchmark", "run", "model", "vectors", "answers"]
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """One folder or cache, with what was erased from it."""
+
+    kind: Kind
+    path: str
+    erased: dict[str, int]
+    files: list[FileChange] = []
+    left: list[str] = []
+    """What could not be erased here, and why."""
+
+    @property
+    def total(self) -> int:
+        """How many things were erased."""
+        return sum(self.erased.values())
+
+
+class Tally:
+    """Counts and changed files while a place is being worked through."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.files: list[FileChange] = []
+
+    def changed(self, change: FileChange | None) -> None:
+        """Note a file that was written anew."""
+        if change is not None:
+            self.files.append(change)
+
+    def place(self, kind: Kind, path: Path, left: Iterable[str] = ()) -> Place:
+        """What came of it."""
+        erased = {name: count for name, count in sorted(self.counts.items()) if count}
+        return Place(kind=kind, path=str(path), erased=erased, files=self.files, left=list(left))
+
+
+class Renaming:
+    """Takes the erased items out of the twins and groups of those that stay."""
+
+    def __init__(self, gone: set[str], staying: Iterable[Row]) -> None:
+        self._gone = gone
+        self._groups: dict[str, str] = {}
+        for row in staying:
+            group, id = row.get("group"), str(row.get("id"))
+            if isinstance(group, str) and group in gone:
+                self._groups[group] = min(id, self._groups.get(group, id))
+
+    def __call__(self, row: Row) -> Row:
+        """The row itself where it names nothing that is gone."""
+        twin, group = row.get("twin"), row.get("group")
+        if twin is not None and str(twin) in self._gone:
+            row = {name: value for name, value in row.items() if name != "twin"}
+        if isinstance(group, str) and group in self._groups:
+            row = {**row, "group": self._groups[group]}
+        return row

@@ -1,0 +1,109 @@
+"""The receipt of an erasure: what was searched, what went, what could not go; and whether it still holds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from palate import __version__
+from palate.data import Pseudonyms
+from palate.engine import texts_with_vectors
+from palate.evaluate import Report
+from palate.privacy._places import Place
+from palate.privacy._traces import Found, Search
+from palate.records import PalateError
+
+FORMAT = 1
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done about one user, who is named by a keyed hash only."""
+
+    user: str
+    time: str
+    """UTC, ISO 8601."""
+    dry_run: bool
+    places: list[Place]
+    not_erased: list[str]
+    """What could not be erased, and why."""
+    retrain: list[str]
+    """Commands that make models anew without the user."""
+    words: list[str]
+    """Keyed hashes of runs of the user's words, by which a check can find them."""
+    vectors: list[str]
+    """Keyed hashes of the hashes under which vectors of the user's texts were kept."""
+    palate: str = __version__
+    format: int = FORMAT
+
+
+def write_receipt(receipt: Receipt, file: Path) -> None:
+    """Write it for the owner's eyes only."""
+    content = msgspec.json.format(msgspec.json.encode(receipt), indent=2) + b"\n"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+            stream.write(content)
+    except OSError as error:
+        raise PalateError(f"the receipt cannot be written to {file}: {error.strerror or error}") from error
+
+
+def read_receipt(file: Path) -> Receipt:
+    """A receipt that was written."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Receipt)
+    except FileNotFoundError:
+        raise PalateError(f"{file}: no such receipt") from None
+    except (OSError, msgspec.DecodeError) as error:
+        raise PalateError(f"{file} is not a receipt of palate forget: {error}") from error
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a check found."""
+
+    files: int
+    """That were searched."""
+    missing: list[str]
+    """Places that are not there any more."""
+    found: list[Found]
+    """Files that hold the user still, or again."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was found."""
+        return not self.found
+
+
+def check_receipt(receipt: Receipt, user: str, names: Pseudonyms, progress: Report | None = None) -> Checked:
+    """Search every place of the receipt again for the id and the words."""
+    if names.user(user) != receipt.user:
+        raise PalateError(
+            "the receipt is about another user, or was made with another key; give the same user and the same key "
+            "(PALATE_PSEUDONYM_KEY or the key file)"
+        )
+    search = Search(user, receipt.words, names)
+    files = [file for place in receipt.places for file in _files(place)]
+    found = []
+    for number, file in enumerate(files):
+        if progress:
+            progress(f"searching {file.name}", number, len(files))
+        one = search.file(file)
+        found += [one] if one.ids or one.texts else []
+    for place in receipt.places:
+        if place.kind == "vectors" and Path(place.path).is_dir():
+            wanted = set(receipt.vectors)
+            kept = sum(names.digest("vector", key.hex()) in wanted for key in texts_with_vectors(Path(place.path)))
+            found += [Found(path=place.path, ids=0, texts=kept)] if kept else []
+    caches = ("vectors", "answers")  # they come and go
+    missing = [place.path for place in receipt.places if place.kind not in caches and not Path(place.path).exists()]
+    return Checked(files=len(files), missing=missing, found=found)
+
+
+def _files(place: Place) -> list[Path]:
+    path = Path(place.path)
+    if place.kind == "vectors":
+        return []
+    if path.is_file():
+        return [one for one in (path, path.with_name(f"{path.name}-wal")) if one.is_file()]
+    return sorted(file for file in path.rglob("*") if file.is_file())

@@ -1,0 +1,99 @@
+"""Files of JSON Lines, written anew with some lines changed or left out: each file whole, or as it was."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from palate.records import PalateError
+
+Row = dict[str, object]
+Change = Callable[[Row], Row | None]
+"""A row as it shall stand, itself where nothing changes, or nothing where it goes."""
+
+
+class FileChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One file that was written anew or removed."""
+
+    path: str
+    before: str | None
+    """SHA-256; null where the file was not there."""
+    after: str | None
+
+
+def sha256(file: Path) -> str | None:
+    """The hash of a file's content."""
+    if not file.is_file():
+        return None
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def read_rows(file: Path) -> list[Row]:
+    """The rows of a file, or none where there is no file; a torn line is passed over."""
+    return [row for line in _content(file).splitlines() if (row := _row(line)) is not None] if file.is_file() else []
+
+
+def rewrite(file: Path, change: Change, *, write: bool, keep_empty: bool = False) -> FileChange | None:
+    """Put every row through `change`; rows that stay as they are stay byte for byte. None where nothing changed."""
+    if not file.is_file():
+        return None
+    lines: list[bytes] = []
+    changed = False
+    for line in _content(file).splitlines():
+        row = _row(line)
+        new = None if row is None else change(row)
+        if new is row and row is not None:
+            lines.append(line)
+            continue
+        changed |= bool(line.strip())
+        if new is not None:
+            lines.append(msgspec.json.encode(new))
+    if not changed:
+        return None
+    before = sha256(file)
+    if write:
+        if lines or keep_empty:
+            replace(file, b"".join(line + b"\n" for line in lines))
+        else:
+            file.unlink()
+    return FileChange(path=str(file), before=before, after=sha256(file))
+
+
+def replace(file: Path, content: bytes) -> None:
+    """Write a file so that the old one stands until the new one is on the disk; permissions stay."""
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    draft = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(gzip.compress(content, mtime=0) if file.suffix == ".gz" else content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.chmod(file.stat().st_mode & 0o777)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _content(file: Path) -> bytes:
+    content = file.read_bytes()
+    return gzip.decompress(content) if file.suffix == ".gz" else content
+
+
+def _row(line: bytes) -> Row | None:
+    try:
+        return msgspec.json.decode(line, type=Row)
+    except msgspec.DecodeError:
+        return None
+
+
+def refuse_read_only(folder: Path) -> None:
+    """Say so before anything is erased anywhere, not half-way."""
+    if not os.access(folder, os.W_OK):
+        raise PalateError(f"{folder} cannot be written, so nothing can be erased there; nothing was erased anywhere")

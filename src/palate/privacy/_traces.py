@@ -1,0 +1,114 @@
+"""Looking for a user in files: by id, and by keyed hashes of their words, so that no text need be kept for it."""
+
+from __future__ import annotations
+
+import gzip
+import html
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from palate.data import Pseudonyms
+from palate.privacy._person import SHORTEST, Person
+from palate.records import PalateError
+
+WINDOW = 6
+"""Words that are hashed together: so many in a row are hardly said twice by chance."""
+_WORD = re.compile(r"\w+")
+_UNLIKE_A_WORD = re.compile(r"[\d_@.\-]")
+ID_FIELDS = frozenset({"id", "user_id", "item", "twin", "group", "users", "user"})
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What one file still holds."""
+
+    path: str
+    ids: int
+    texts: int
+
+
+def windows(text: str, *, apart: int = 1) -> Iterator[str]:
+    """Runs of words, whatever stands between them; a text of fewer words is one run."""
+    words = _WORD.findall(text.casefold())
+    if len(words) <= WINDOW:
+        yield " ".join(words)
+        return
+    for start in range(0, len(words) - WINDOW + 1, apart):
+        yield " ".join(words[start : start + WINDOW])
+
+
+def traces_of(person: Person, names: Pseudonyms) -> list[str]:
+    """Keyed hashes of runs of the person's words that are in nobody else's texts."""
+    own = {run for text in person.texts for run in windows(text, apart=WINDOW) if len(run) >= SHORTEST}
+    for text in person.others:
+        own.difference_update(windows(text))
+    return sorted(names.digest("words", run) for run in own)
+
+
+class Search:
+    """Looks through files for one user."""
+
+    def __init__(self, user: str, traces: Iterable[str], names: Pseudonyms) -> None:
+        self._user = user
+        self._traces = frozenset(traces)
+        self._names = names
+        self._seen: dict[int, int] = {}
+        self._distinct = len(user) > 3 and bool(_UNLIKE_A_WORD.search(user))
+        self._id = re.compile(rf"(?<![^\W_]){re.escape(user)}(?![^\W_])")
+
+    def file(self, path: Path) -> Found:
+        """How often the id and pieces of texts are in one file."""
+        try:
+            content = path.read_bytes()
+            if path.suffix == ".gz":
+                content = gzip.decompress(content)
+        except (OSError, EOFError) as error:
+            raise PalateError(f"{path} cannot be searched: {error}") from error
+        ids = texts = 0
+        for name, text in _strings(path.name.removesuffix(".gz"), content):
+            ids += self._names_user(name, text)
+            texts += self._pieces(text)
+        return Found(path=str(path), ids=ids, texts=texts)
+
+    def _names_user(self, name: str | None, text: str) -> int:
+        if self._distinct or name in ID_FIELDS:
+            return len(self._id.findall(text))
+        return int(name is not None and text == self._user)
+
+    def _pieces(self, text: str) -> int:
+        if not self._traces or len(text) < SHORTEST:
+            return 0
+        key = hash(text)
+        if key not in self._seen:
+            self._seen[key] = sum(self._names.digest("words", run) in self._traces for run in windows(text))
+        return self._seen[key]
+
+
+def _strings(name: str, content: bytes) -> Iterator[tuple[str | None, str]]:
+    """Every text of a file with the field it stands in; no field where the file has none."""
+    if name.endswith((".json", ".jsonl")):
+        lines: Sequence[bytes] = content.splitlines() if name.endswith(".jsonl") else [content]
+        for line in lines:
+            try:
+                yield from _walk("", msgspec.json.decode(line))
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                yield None, line.decode("utf-8", "replace")
+    else:
+        text = content.decode("utf-8", "replace")
+        yield None, html.unescape(text) if name.endswith(".html") else text
+
+
+def _walk(name: str, value: object) -> Iterator[tuple[str | None, str]]:
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, int) and not isinstance(value, bool) and name in ID_FIELDS:
+        yield name, str(value)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _walk(name, one)
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield "id", key
+            yield from _walk(key, one)

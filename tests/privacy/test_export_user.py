@@ -1,0 +1,39 @@
+"""Everything that is held on one person, in one file."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from palate.cli import main
+from palate.data import load_benchmark
+from palate.evaluate import evaluate
+
+
+def test_everything_on_one_user_and_nobody_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = evaluate("mini", ["longest"], ["none", "posts:2", "swapped"], out=tmp_path, limit=40).run
+    file = tmp_path / "art-01-a.json"
+    with pytest.raises(SystemExit) as done:
+        main(["data", "export-user", "mini", "art-01-a", "--out", str(file), "--run", run])
+    assert done.value.code == 0 and "5 comparisons" in capsys.readouterr().out
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    held = json.loads(file.read_text())
+    user = load_benchmark("mini").users["art-01-a"]
+    assert [post["text"] for post in held["user"]["posts"]] == [post.text for post in user.posts]
+    assert {item["user_id"] for item in held["comparisons"]} == {"art-01-a"}
+    assert all(
+        view["item"] in {i["id"] for i in held["runs"][0]["items"]} or view["user_id"] == "art-01-a"
+        for view in held["runs"][0]["views"]
+    )
+
+
+def test_an_unknown_user_is_told_nothing_of_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(["data", "export-user", "mini", "art-01", "--out", str(tmp_path / "x.json")])
+    assert done.value.code == 2
+    message = capsys.readouterr().err
+    assert "no such user" in message and "art-01-" not in message
+    assert not (tmp_path / "x.json").exists()
