@@ -106,13 +106,14 @@ def curve_svg(points: Sequence[CurvePoint], title: str) -> str:
         name = f"{epsilon:g}" if math.isfinite(epsilon) else "no privacy"
         lines.append(f'<text x="{x(epsilon):.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{name}</text>')
     lines.append(f'<text x="{(WIDTH - RIGHT + LEFT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">epsilon</text>')
-    for number, method in enumerate(dict.fromkeys(point.method for point in points)):
+    lowest_label = -math.inf
+    methods = {point.method: point.accuracy for point in sorted(points, key=lambda point: point.epsilon)}
+    for number, method in enumerate(sorted(methods, key=lambda name: -methods[name])):
         own = sorted((point for point in points if point.method == method), key=lambda point: point.epsilon)
-        lines += _method(own, COLOURS[number % len(COLOURS)], x, y)
-        lines.append(
-            f'<text x="{WIDTH - RIGHT + 8}" y="{y(own[-1].accuracy) + 4:.1f}" '
-            f'fill="{COLOURS[number % len(COLOURS)]}">{escape(method)}</text>'
-        )
+        colour = COLOURS[number % len(COLOURS)]
+        lines += _method(own, colour, x, y)
+        lowest_label = max(y(own[-1].accuracy) + 4, lowest_label + 16)  # labels do not lie on one another
+        lines.append(f'<text x="{WIDTH - RIGHT + 8}" y="{lowest_label:.1f}" fill="{colour}">{escape(method)}</text>')
     return "\n".join([*lines, "</svg>\n"])
 
 

@@ -34,7 +34,7 @@ from palate.records import Benchmark, Comparison, PalateError, Rating, RewardMod
 from palate.rewards import rate
 from palate.views import Missing, ViewBuilder, ViewSpec, resolve_views, visible_judgements
 
-MOST_CHOICES = 8
+MOST_CHOICES = 5
 """How often settings are chosen for a method in one run."""
 IMPERSONAL = "bradley-terry"
 """Stands first in every table: a personal model counts by its gain over it."""
@@ -112,9 +112,8 @@ def train(
                     round_.rate(name, model)
                 for other in others:
                     round_.rate(other.settings.label, other.model, other.batch_size)
-    for name in (
-        (private or methods) if keep_models else ()
-    ):  # where privacy was asked for, no other model is left lying about
+    # Where privacy was asked for, no other model is left lying about.
+    for name in (private or methods) if keep_models else ():
         finished = run.folder / "models" / name
         if not (finished / "model.json").exists():
             report(f"training {name} on everything", total, total)
