@@ -11,7 +11,7 @@ import msgspec
 from palate.data import Pseudonyms, load_benchmark
 from palate.engine import AnswerCache, cache_folder, forget_vectors, text_hash, texts_with_vectors, vectors_folder
 from palate.evaluate import Report, Run
-from palate.personal import describe_model, erase_user
+from palate.personal import TUNED, describe_model, erase_user
 from palate.privacy._benchmark_folder import check_folder, erase_from_folder
 from palate.privacy._person import Person
 from palate.privacy._places import Place, Tally
@@ -135,7 +135,8 @@ def _retrain(folder: Path, data: Sequence[Path]) -> str:
     kept = describe_model(folder)
     privacy = kept.about.get("privacy")
     private = f" --epsilon {privacy['epsilon']:.3g} --delta {privacy['delta']:g}" if isinstance(privacy, dict) else ""
-    return f"palate train {data[0] if data else 'BENCHMARK'} --method {kept.method} --features {kept.features}{private}"
+    reads = "base" if kept.method in TUNED else "features"
+    return f"palate train {data[0] if data else 'BENCHMARK'} --method {kept.method} --{reads} {kept.features}{private}"
 
 
 def _erase_vectors(texts: Sequence[str], *, write: bool) -> Place:
