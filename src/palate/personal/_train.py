@@ -225,7 +225,7 @@ def _views(benchmark: Benchmark, protocol: str, cold_start: Sequence[int] | None
             raise PalateError(
                 f"a cold start is a list of numbers of judgements, such as 0,1,2,4,8; {cold_start} was given"
             )
-        return ["none", *(f"judgements:{count}" for count in counts)]
+        return ["none", *(f"judgements:{count}" for count in counts), f"swapped:judgements:{counts[-1]}"]
     if protocol in ("seen", "leave-out:category"):
         return ["none", "user", "swapped"]
     users = benchmark.users.values()

@@ -1,0 +1,122 @@
+"""`palate train`: honest tables, nothing lost, models that can be used, and clear words for bad input."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from palate.cli import main
+from palate.evaluate import Run, summarise
+from palate.personal import train
+from planted import planted
+
+COMMAND = [sys.executable, "-m", "palate", "train", "mini", "--features", "traits", "--folds", "3", "--json"]
+
+
+def run(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert not left.value.code
+
+
+def test_the_table_has_the_impersonal_model_first_and_gains_over_it(tmp_path: Path) -> None:
+    summary = train(planted(couples=8, choices=8), ["per-user"], features="traits", folds=3, out=tmp_path)
+    assert next(result.rm for result in summary.results) == "bradley-terry"
+    assert [result.view for result in summary.results if result.rm == "per-user"] == ["none", "user", "swapped"]
+    impersonal = next(one for one in summary.results if one.rm == "bradley-terry")
+    assert impersonal.accuracy == 0.5
+    gain = next(one for one in summary.over_baseline if (one.rm, one.view) == ("per-user", "user"))
+    assert gain.than == "bradley-terry"
+    assert gain.difference > 0.3
+    assert gain.low is not None and gain.low > 0.2
+    assert gain.q < 0.05
+    assert (Path(summary.run) / "models" / "per-user" / "model.json").exists()
+
+
+def test_gains_are_told_for_users_of_whom_little_and_much_is_known(tmp_path: Path) -> None:
+    summary = train(
+        planted(couples=12, choices=8, history=8), ["per-user"], features="traits", protocol="unseen", out=tmp_path
+    )
+    items = Run.open(Path(summary.run)).items()
+    assert all(item.known is not None for item in items)
+    assert {one.known for one in summary.over_baseline} >= {"any"}
+
+
+def test_a_cold_start_has_the_same_items_at_every_step(tmp_path: Path) -> None:
+    benchmark = planted(couples=10, choices=6, history=6)
+    summary = train(benchmark, ["per-user"], features="traits", cold_start=[0, 1, 4], folds=3, out=tmp_path)
+    steps = {result.view: result for result in summary.results if result.rm == "per-user"}
+    assert list(steps) == ["none", "judgements:1", "judgements:4", "swapped:judgements:4"]
+    assert len({result.n for result in steps.values()}) == 1
+    assert (steps["judgements:4"].accuracy or 0) > 0.9
+    assert (steps["none"].accuracy or 1) < 0.6
+
+
+def test_any_reward_model_can_stand_beside_the_trained_ones(tmp_path: Path) -> None:
+    summary = train(planted(couples=6, choices=6), [], reward_models=["longest"], features="traits", out=tmp_path)
+    assert {result.rm for result in summary.results} == {"bradley-terry", "longest"}
+
+
+def test_killed_at_any_moment_it_ends_as_if_undisturbed(tmp_path: Path) -> None:
+    calm = json.loads(
+        subprocess.run([*COMMAND, "--out", str(tmp_path / "calm")], capture_output=True, check=True).stdout
+    )
+    for pause in (2.0, 4.0, 6.0):
+        process = subprocess.Popen([*COMMAND, "--out", str(tmp_path / "killed")], stdout=subprocess.DEVNULL)
+        time.sleep(pause)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    again = subprocess.run([*COMMAND, "--out", str(tmp_path / "killed")], capture_output=True, check=True)
+    found = json.loads(again.stdout)
+    assert {**found, "run": ""} == {**calm, "run": ""}
+    assert Path(found["run"]).name == Path(calm["run"]).name
+
+
+def test_a_trained_model_is_adapted_and_used_like_any_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    summary = train("mini", ["per-user"], features="traits", folds=2, out=tmp_path)
+    model = Path(summary.run) / "models" / "per-user"
+    run(["adapt", str(model), "mini", "--user", "art-01-a", "--out", str(tmp_path / "knows")])
+    assert "now knows 60 users" in capsys.readouterr().out
+    used = ["--rm", f"personal:{tmp_path / 'knows'}", "--view", "none", "--limit", "20"]
+    run(["eval", "mini", *used, "--out", str(tmp_path / "runs"), "--json"])
+    result = json.loads(capsys.readouterr().out)["results"][0]
+    assert result["unscored"] == 20  # every item of mini was trained on, so none of them may be rated
+
+
+def test_a_run_is_read_again_without_training(tmp_path: Path) -> None:
+    summary = train(planted(couples=6, choices=6), ["per-user"], features="traits", folds=2, out=tmp_path)
+    assert summarise(Run.open(Path(summary.run))) == summary
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["mini", "--method", "per-usr"], "per-user"),
+        (["mini", "--protocol", "tomorrow"], "protocol"),
+        (["mini", "--protocol", "leave-out:hat"], "two groups or more"),
+        (["mini", "--features", "traits+traits"], "twice"),
+        (["mini", "--features", "no-such-folder/encoder"], "no-such-folder"),
+        (["mini", "--features", "traits", "--cold-start", "1,two"], "whole numbers"),
+        (["mini", "--features", "traits", "--cold-start", "0,400"], "has 400 judgements"),
+        (["mini", "--features", "traits", "--folds", "1"], "counted from 2"),
+        (["nowhere"], "nowhere"),
+    ],
+)
+def test_bad_input_is_explained(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["train", *arguments, "--out", str(tmp_path)])
+    assert left.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_unknown_experiment_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["reproduce", "convrg"])
+    assert left.value.code == 2
+    assert "convarg" in capsys.readouterr().err
