@@ -176,6 +176,17 @@ def test_samples_differ_by_seed_and_not_by_company(tiny_models: TinyModels) -> N
     assert isinstance(changed, list) and changed[0] != alone[0]
 
 
+def test_each_request_keeps_its_own_seed_when_many_are_drawn_together(tiny_models: TinyModels) -> None:
+    mine = LocalModel(str(tiny_models.causal()))
+    requests = [
+        WriteRequest(turns=TURNS, sampling=Sampling(most_tokens=6, temperature=1.0, seed=seed), samples=2)
+        for seed in (3, 4, 5)
+    ]
+    together = mine.write(requests)
+    assert together == [mine.write([request])[0] for request in requests]
+    assert together[0] != together[1] != together[2]
+
+
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_what_does_not_fit_is_a_failure_with_the_numbers(tiny_models: TinyModels, family: str) -> None:
     mine = local(tiny_models.causal(family))

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from unseen import BENCHMARK, accuracy, asks, trained
 
 from palate.personal import Known, PersonalModel
 from palate.personal._crowd_gppl import CrowdGppl, CrowdGpplSettings, prior, update
 from palate.personal._gppl import GpplSettings
 from palate.records import Ask, View
 from palate.rewards import check_reward_model
+from unseen import BENCHMARK, accuracy, asks, trained
 
 SETTINGS = CrowdGpplSettings(inducing=60, components=2, taste_precision=3.0)
 

@@ -5,8 +5,6 @@ from pathlib import Path
 import msgspec
 import pytest
 import torch
-from planted import planted
-from unseen import accuracy, asks, trained
 
 from palate.personal import Known, PersonalModel
 from palate.personal._crowd_gppl import CrowdGpplSettings
@@ -14,6 +12,8 @@ from palate.personal._ensemble import Ensemble, EnsembleSettings, pack, unpack
 from palate.personal._per_user import PerUserSettings
 from palate.records import Ask, PalateError, View
 from palate.rewards import check_reward_model
+from planted import planted
+from unseen import accuracy, asks, trained
 
 CHOSEN = (PerUserSettings(own_precision=1.0), CrowdGpplSettings(inducing=40, components=2, taste_precision=3.0))
 SETTINGS = EnsembleSettings(

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planted import CARD, planted
 
 from palate.data import load_benchmark
 from palate.personal import Fold, make_folds, units
 from palate.personal._units import key_of
 from palate.records import Benchmark, Comparison, Judgement, PalateError, User, came_before
+from planted import CARD, planted
 
 PROTOCOLS = ("seen", "unseen", "leave-out:category")
 

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from unseen import accuracy, trained
 
 from palate.personal import Known, PersonalModel
 from palate.personal._gpo import GpoSettings
+from unseen import accuracy, trained
 
 
 @pytest.fixture(scope="module")

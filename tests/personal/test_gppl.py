@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from planted import planted
-from unseen import BENCHMARK, accuracy, asks, trained
 
 from palate.personal import Pairs, PersonalModel
 from palate.personal._gppl import GpplSettings, consensus, slope
 from palate.personal._inducing import InducingSettings, feature_map, kernel, learn_map
 from palate.rewards import check_reward_model
+from planted import planted
+from unseen import BENCHMARK, accuracy, asks, trained
 
 BLOCKS = {"first": slice(0, 2), "second": slice(2, 5)}
 

@@ -1,10 +1,10 @@
 """History attention: what the user wrote and chose speaks for what resembles it."""
 
 import torch
-from unseen import accuracy, trained
 
 from palate.personal import Known
 from palate.personal._history_attention import HistoryAttention, HistoryAttentionSettings
+from unseen import accuracy, trained
 
 
 def method_of(features: int, width: int) -> HistoryAttention:

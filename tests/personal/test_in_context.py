@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 import pytest
 import torch
-from unseen import BENCHMARK, accuracy, asks, trained
 
 from palate.personal import Known, PersonalModel, method_type
 from palate.personal._bradley_terry import BradleyTerrySettings
@@ -16,6 +15,7 @@ from palate.personal._pairs import make_pairs
 from palate.records import Ask, Judgement, Part, View
 from palate.rewards import check_reward_model
 from planted import planted
+from unseen import BENCHMARK, accuracy, asks, trained
 
 METHODS = ("history-attention", "vpl", "gpo")
 

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from planted import planted
-from unseen import accuracy, trained
 
 from palate.personal import Known, PersonalModel
 from palate.personal._lore import LoRe, LoReSettings
+from planted import planted
+from unseen import accuracy, trained
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 import pytest
 import torch
-from unseen import BENCHMARK, accuracy, asks, trained
 
 from exact import shared_weights
 from palate.personal import Known, MethodSettings, PersonalModel
@@ -19,6 +18,7 @@ from palate.personal._pal import PalSettings
 from palate.personal._user_embedding import UserEmbeddingSettings
 from palate.records import Ask, Judgement, Part, View
 from palate.rewards import check_reward_model
+from unseen import BENCHMARK, accuracy, asks, trained
 
 METHODS: dict[str, tuple[str, MethodSettings]] = {
     "multiplicative": ("user-embedding", UserEmbeddingSettings(rank=2)),

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from unseen import accuracy, trained
 
 from palate.personal import Known, PersonalModel
 from palate.personal._pal import Pal, PalSettings
 from planted import planted
+from unseen import accuracy, trained
 
 
 @pytest.fixture(scope="module")

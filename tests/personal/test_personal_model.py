@@ -5,11 +5,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from planted import planted
 
 from palate.personal import METHODS, PersonalModel, adapt_users, make_folds
 from palate.records import Ask, Benchmark, Judgement, PalateError, Part, User, View
 from palate.rewards import check_reward_model, make_reward_model
+from planted import planted
 
 SIMPLE = ("bradley-terry", "per-user", "demographic")
 

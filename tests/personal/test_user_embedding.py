@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from planted import planted
-from unseen import accuracy, trained
 
 from palate.personal import Known
 from palate.personal._user_embedding import UserEmbedding, UserEmbeddingSettings
+from planted import planted
+from unseen import accuracy, trained
 
 BLOCKS = {"some": slice(0, 2)}
 

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 import torch
-from unseen import accuracy, trained
 
 from palate.personal import Known, PersonalModel
 from palate.personal._vpl import Vpl, VplSettings, posterior
+from unseen import accuracy, trained
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,9 @@ app.command("palate.cli.eval:evaluate", name="eval", help="Measure reward models
 app.command("palate.cli.train:train", help="Train reward models that know the user, and measure them honestly.")
 app.command("palate.cli.reproduce:reproduce", help="Run a published experiment and set our figures beside it.")
 app.command("palate.cli.adapt:adapt", help="Teach a trained model a new user from a few judgements.")
+app.command(
+    "palate.cli.bon:best_of_n", name="bon", help="Let reward models choose among a policy's own texts (best-of-N)."
+)
 app.command("palate.cli.report:report", help="Make the table and the page of a run anew, without the model.")
 app.command("palate.cli.compare:compare", help="Tell which differences between two runs are real.")
 app.command(

@@ -36,11 +36,28 @@ def report(
     from palate.evaluate import Run, summarise
     from palate.evaluate import without_users as anonymous
 
+    if best_of_n_reported(run, read_again=read_again, json=json):
+        return
     opened = Run.open(run)
     summary = summarise(opened, again=read_again)
     if without_users:
         summary = anonymous(summary)
     show(summary, write_reports(opened, summary, users=not without_users), json=json)
+
+
+def best_of_n_reported(folder: Path, *, read_again: bool, json: bool) -> bool:
+    """Make the report of a best-of-N run anew; False where the folder is a run of another kind."""
+    from palate.cli.bon import show as show_best_of_n
+    from palate.downstream import BonRun, summarise_best_of_n, write_best_of_n
+    from palate.records import PalateError
+
+    if not BonRun.is_one(folder):
+        return False
+    if read_again:
+        raise PalateError(f"{folder} is a best-of-N run, whose ratings cannot be read again; leave out --read-again")
+    summary = summarise_best_of_n(BonRun.open(folder))
+    show_best_of_n(summary, write_best_of_n(summary), json=json)
+    return True
 
 
 def write_reports(run: Run, summary: Summary, *, users: bool = True) -> Path:

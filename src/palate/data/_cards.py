@@ -35,6 +35,16 @@ LISTINGS = (
         folder="",
     ),
     Listing(
+        name="sim",
+        title="Simulated users, whose tastes are known exactly",
+        people=40,
+        items=400,
+        licence="Apache-2.0",
+        source="made by palate from the texts of mini",
+        origin="built in",
+        folder="",
+    ),
+    Listing(
         name="personalized-rewardbench",
         title="Personalized RewardBench: answers that serve or avoid one asker's rubric",
         people=2830,

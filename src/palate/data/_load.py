@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from palate.data._acl import read_acl_titles
 from palate.data._cards import LISTINGS, Listing, card_of
 from palate.data._coauthor import read_coauthor
 from palate.data._convarg import read_convarg
-from palate.data._draft import Draft
+from palate.data._draft import Draft, draft_of
 from palate.data._exchange import read_exchange
 from palate.data._faults import Fault, refuse
 from palate.data._files import NOT_DATA, SUFFIXES, read_rows, suffix
@@ -99,6 +100,8 @@ def _read_named(listing: Listing, spec: Spec, data_dir: Path | None, revision: s
     if name == "mini":
         _only(options, (), name)
         return read_folder(Path(__file__).with_name("mini"), name, extras=extras)
+    if name == "sim":
+        return _simulated(options, data_dir)
     if listing.origin == "hub":
         _only(options, _lampqa.OPTIONS, name)
         return _read_hub(listing, options, data_dir, revision)
@@ -115,6 +118,13 @@ def _read_named(listing: Listing, spec: Spec, data_dir: Path | None, revision: s
         return reader(folder, options)
     except (LookupError, ValueError, OverflowError) as problem:
         raise PalateError(f"{folder}: the copy is damaged ({problem!r}); copy it again from its source") from problem
+
+
+def _simulated(options: Options, data_dir: Path | None) -> Draft:
+    # By name and not by an import statement: simulated users live on a floor above this one.
+    downstream = importlib.import_module("palate.downstream")
+    benchmark: Benchmark = downstream.simulate_by_options(options, data_dir=data_dir)
+    return draft_of(benchmark, "sim")
 
 
 def _read_hub(listing: Listing, options: Options, data_dir: Path | None, revision: str | None) -> Draft:

@@ -97,7 +97,10 @@ class Run:
         try:
             settled = msgspec.json.decode(file.read_bytes(), type=_Settled)
         except (msgspec.DecodeError, OSError) as error:
-            raise PalateError(f"{file} cannot be read: {error}") from error
+            raise PalateError(
+                f"{file} cannot be read as a run of palate eval or palate train: {error}. "
+                "Runs of palate bon are read by palate report alone."
+            ) from error
         return cls(folder, settled.settings)
 
     @classmethod

@@ -1,0 +1,152 @@
+"""A run as arrays: for each chooser and each k, what to expect of its choice on each item."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.downstream._best_of_n._results import ChooserKind
+from palate.downstream._best_of_n._run import BonRun
+from palate.downstream._choice import chosen_probabilities
+from palate.downstream._critic import Mark
+from palate.downstream._samples import SampleLine
+from palate.evaluate import Floats, cluster_totals, independent_clusters
+from palate.records import Rating
+
+
+class Chooser(msgspec.Struct, frozen=True, kw_only=True):
+    """Who chooses among the samples of which policy view, by what it sees."""
+
+    policy_view: str
+    kind: ChooserKind
+    name: str
+    view: str | None = None
+
+
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
+    """By k: for each item the expected score and reward of the choice; nan where the item is left out."""
+
+    scores: dict[int, Floats]
+    rewards: dict[int, Floats]
+    reasons: dict[str, int]
+
+    @property
+    def has(self) -> NDArray[np.bool_]:
+        """Which items count."""
+        return ~np.isnan(next(iter(self.scores.values())))
+
+
+class Expectations:
+    """The expected choices of every chooser of a run."""
+
+    def __init__(self, run: BonRun) -> None:
+        self.settings = run.settings
+        self.items = run.items()
+        self.samples = run.samples()
+        self._ratings = run.ratings()
+        self._marks = run.marks()
+        self.clusters = independent_clusters(self.items)
+        self.n_clusters = int(self.clusters.max()) + 1
+        self._users = np.unique([item.user_id for item in self.items], return_inverse=True)[1]
+
+    @cached_property
+    def choosers(self) -> dict[Chooser, Expected]:
+        """Reward models first, then what stands beside them, for each policy view."""
+        found: dict[Chooser, Expected] = {}
+        for policy_view in (view.name for view in self.settings.policy_views):
+            for model in self.settings.reward_models:
+                for view in self.settings.views:
+                    one = Chooser(policy_view=policy_view, kind="model", name=model.label, view=view.name)
+                    found[one] = self._expected(one)
+            for kind in ("random", "longest", "oracle"):
+                one = Chooser(policy_view=policy_view, kind=kind, name=kind)
+                found[one] = self._expected(one)
+        return found
+
+    def beside(self, one: Chooser, kind: ChooserKind) -> Expected:
+        """What `random` or `oracle` does with the same samples."""
+        return self.choosers[Chooser(policy_view=one.policy_view, kind=kind, name=kind)]
+
+    def sampled(self, policy_view: str) -> list[SampleLine]:
+        """What was drawn, less what failed."""
+        lines = [self.samples.get((policy_view, item.id)) for item in self.items]
+        return [line for line in lines if line is not None and line.failed is None]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every sample, rating and mark is there."""
+        views = [view.name for view in self.settings.policy_views]
+        if any((view, item.id) not in self.samples for view in views for item in self.items):
+            return False
+        keys = [(view, line.item) for view in views for line in self.sampled(view)]
+        asked = [(model.label, view.name) for model in self.settings.reward_models for view in self.settings.views]
+        return all(key in self._marks for key in keys) and all(
+            (view, rm, seen, item) in self._ratings for view, item in keys for rm, seen in asked
+        )
+
+    def totals(self, *columns: Floats) -> Floats:
+        """Columns of items, added up by cluster."""
+        return cluster_totals(np.stack(columns, axis=1), self.clusters, self.n_clusters)
+
+    def count_users(self, where: NDArray[np.bool_] | None = None) -> int:
+        """How many users these items belong to."""
+        return len(np.unique(self._users if where is None else self._users[where]))
+
+    def _expected(self, one: Chooser) -> Expected:
+        steps, places = self.settings.steps, {item.id: index for index, item in enumerate(self.items)}
+        scores = {k: np.full(len(self.items), np.nan) for k in steps}
+        rewards = {k: np.full(len(self.items), np.nan) for k in steps}
+        reasons: Counter[str] = Counter()
+        for line in self.sampled(one.policy_view):
+            marks = _scores(self._marks.get((one.policy_view, line.item)))
+            chosen_by = self._rewards(one, line, marks) if isinstance(marks, tuple) else marks
+            if isinstance(marks, str) or isinstance(chosen_by, str):
+                reasons[str(chosen_by)] += 1
+                continue
+            standard = _standard(chosen_by)
+            for k in steps:
+                probabilities = chosen_probabilities(chosen_by, k)
+                scores[k][places[line.item]] = probabilities @ np.asarray(marks)
+                rewards[k][places[line.item]] = probabilities @ standard
+        return Expected(scores=scores, rewards=rewards, reasons=dict(reasons))
+
+    def _rewards(self, one: Chooser, line: SampleLine, marks: Sequence[float]) -> Sequence[float] | str:
+        """The numbers by which this one chooses, or why it has none."""
+        if one.kind == "oracle":
+            return marks
+        if one.kind == "longest":
+            return [float(len(text)) for text in line.texts]
+        if one.kind == "random":
+            return [0.0] * len(line.texts)
+        rating = self._ratings.get((one.policy_view, one.name, one.view or "", line.item))
+        return _rated(rating)
+
+
+def _scores(marks: Sequence[Mark] | None) -> tuple[float, ...] | str:
+    """All marks of an item: without one of them, what a subset is worth cannot be told."""
+    if marks is None:
+        return "not marked yet"
+    unscored = next((mark.unscored for mark in marks if mark.unscored is not None), None)
+    if unscored is not None:
+        return unscored
+    return tuple(mark.score for mark in marks if mark.score is not None)
+
+
+def _rated(rating: Rating | None) -> Sequence[float] | str:
+    if rating is None:
+        return "not rated yet"
+    return rating.scores if rating.scores is not None else rating.unscored or "unscored"
+
+
+def _standard(rewards: Sequence[float]) -> Floats:
+    """In standard deviations from the item's mean: only differences within one ask mean anything."""
+    values = np.asarray(rewards, dtype=np.float64)
+    spread = values.std()
+    return (
+        np.zeros_like(values) if spread <= 1e-12 * max(1.0, np.abs(values).max()) else (values - values.mean()) / spread
+    )

@@ -1,0 +1,97 @@
+"""A best-of-N run as one self-contained web page, which asks nothing of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+
+import msgspec
+from markupsafe import Markup
+
+from palate.downstream._best_of_n._results import BonSummary, Curve
+from palate.downstream._best_of_n._tables import (
+    FOOTNOTE,
+    difference_table,
+    figure,
+    figures,
+    headline,
+    reward_tables,
+    sample_table,
+    score_tables,
+    set_up,
+)
+from palate.evaluate import CurvePlot, Scale, Step, content_policy, draw_curves, page_asset, page_environment
+
+SCORES = Scale(figure, figures, lambda value: f"{value:.4g}".replace("-", "−"))
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to the samples of one policy view: the critic's score and the reward, against k."""
+
+    title: str
+    scores: CurvePlot | None
+    rewards: CurvePlot | None
+
+
+def best_of_n_page(summary: BonSummary) -> str:
+    """The page as text."""
+    style, theme = page_asset("page.css"), page_asset("theme.js")
+    page = (
+        page_environment(Path(__file__).parent)
+        .get_template("best_of_n.html.j2")
+        .render(
+            summary=summary,
+            run_name=PurePath(summary.run).name,
+            headline=headline(summary),
+            set_up=set_up(summary),
+            sections=list(_sections(summary)),
+            scores=list(score_tables(summary)),
+            others=[*reward_tables(summary), *filter(None, [difference_table(summary)]), sample_table(summary)],
+            footnote=FOOTNOTE,
+            policy=content_policy(style, theme),
+            style=Markup(style),
+            theme=Markup(theme),
+        )
+    )
+    # A lone surrogate cannot be written to a file; it becomes a question mark here.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _sections(summary: BonSummary) -> Iterator[Section]:
+    several = len({curve.view for curve in summary.curves if curve.view}) > 1
+    for place, one in enumerate(summary.policies):
+        curves = [curve for curve in summary.curves if curve.policy_view == one.policy_view]
+        yield Section(
+            title=f"The policy sees {one.policy_view}",
+            scores=draw_curves(
+                {_name(curve, several): _scores(curve) for curve in curves if curve.n},
+                SCORES,
+                key=f"scores-{place}",
+                title=f"The critic's score of the choice, policy seeing {one.policy_view}",
+                axis="k, the number of samples to choose from",
+                unit="samples",
+            ),
+            rewards=draw_curves(
+                {_name(curve, several): _rewards(curve) for curve in curves if curve.n and curve.kind == "model"},
+                SCORES,
+                key=f"rewards-{place}",
+                title=f"The reward of the choice in standard deviations, policy seeing {one.policy_view}",
+                axis="k, the number of samples to choose from",
+                unit="samples",
+            ),
+        )
+
+
+def _name(curve: Curve, several: bool) -> str:
+    """Models come under their view where there are several, and never under the name of what stands beside them."""
+    if curve.kind != "model":
+        return f"({curve.chooser})"
+    return f"{curve.chooser}, {curve.view}" if several else curve.chooser
+
+
+def _scores(curve: Curve) -> list[Step]:
+    return [Step(point.k, point.score, point.low, point.high) for point in curve.points if point.score is not None]
+
+
+def _rewards(curve: Curve) -> list[Step]:
+    return [Step(point.k, point.reward) for point in curve.points if point.reward is not None]

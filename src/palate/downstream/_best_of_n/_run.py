@@ -1,0 +1,184 @@
+"""The folder that holds everything about one best-of-N measurement.
+
+    settings.json   resolved settings, versions and hashes
+    items.jsonl     the prompts, with whose they are
+    samples.jsonl   what the policy wrote for each, a line for each item and policy view
+    ratings.jsonl   every reward model's scores of these texts
+    marks.jsonl     the critic's marks of the same
+
+All but the first grow by whole lines only. A line torn by a crash is dropped and done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from palate.downstream._best_of_n._settings import KIND, BonSettings
+from palate.downstream._critic import Mark
+from palate.downstream._samples import SampleLine
+from palate.evaluate import Appender, environment, read_lines, write_whole
+from palate.records import PalateError, Rating
+
+Line = TypeVar("Line")
+
+
+class PromptItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An item as the run keeps it."""
+
+    id: str
+    user_id: str
+    prompt: str
+    category: str | None = None
+    twin: str | None = None
+
+
+class RewardLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of `ratings.jsonl`; scores stand in the order of the texts in `samples.jsonl`."""
+
+    policy_view: str
+    rm: str
+    view: str
+    item: str
+    rating: Rating
+
+
+class MarkLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of `marks.jsonl`; marks stand in the order of the texts in `samples.jsonl`."""
+
+    policy_view: str
+    item: str
+    marks: tuple[Mark, ...]
+
+
+class _Settled(msgspec.Struct, frozen=True):
+    settings: BonSettings
+    environment: dict[str, str]
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    settings: dict[str, object] = {}
+
+
+class BonRun:
+    """Reads the folder of a best-of-N run."""
+
+    def __init__(self, folder: Path, settings: BonSettings) -> None:
+        self.folder = folder
+        self.settings = settings
+
+    @staticmethod
+    def is_one(folder: Path) -> bool:
+        """Whether the folder is a run of this kind, and not of `palate eval` or none at all."""
+        try:
+            found = msgspec.json.decode((folder / "settings.json").read_bytes(), type=_Kind)
+        except (msgspec.DecodeError, OSError):
+            return False
+        return found.settings.get("kind") == KIND
+
+    @classmethod
+    def open(cls, folder: Path) -> BonRun:
+        """An existing run, to be read."""
+        file = folder / "settings.json"
+        if not file.is_file():
+            raise PalateError(f"{folder} is not a run: it has no settings.json. Such runs are made by palate bon.")
+        try:
+            settled = msgspec.json.decode(file.read_bytes(), type=_Settled)
+        except (msgspec.DecodeError, OSError) as error:
+            raise PalateError(f"{file} cannot be read as a run of palate bon: {error}") from error
+        return cls(folder, settled.settings)
+
+    @classmethod
+    def create_or_resume(cls, parent: Path, settings: BonSettings, items: Iterable[PromptItem]) -> BonRun:
+        """The run with exactly these settings: begun now, or gone on with."""
+        run = cls(parent / settings.folder_name, settings)
+        file = run.folder / "settings.json"
+        if file.exists():
+            if cls.open(run.folder).settings != settings:
+                raise PalateError(
+                    f"{file} has been changed: its settings are not those that its folder is named after. "
+                    "Put it back, or move the folder away and run again."
+                )
+            return run
+        try:
+            run.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(run.folder / "items.jsonl", b"".join(msgspec.json.encode(one) + b"\n" for one in items))
+            settled = msgspec.json.encode(_Settled(settings, environment()))
+            write_whole(file, msgspec.json.format(settled, indent=2) + b"\n")
+        except OSError as error:
+            raise PalateError(
+                f"cannot write to {run.folder}: {error.strerror or error}. Choose another place with --out."
+            ) from error
+        return run
+
+    def items(self) -> list[PromptItem]:
+        """The prompts."""
+        return list(self._read("items.jsonl", PromptItem))
+
+    def samples(self) -> dict[tuple[str, str], SampleLine]:
+        """By policy view and item; should a line stand twice, the first counts."""
+        found: dict[tuple[str, str], SampleLine] = {}
+        for line in self._read("samples.jsonl", SampleLine):
+            found.setdefault((line.policy_view, line.item), line)
+        return found
+
+    def ratings(self) -> dict[tuple[str, str, str, str], Rating]:
+        """By policy view, reward model, view and item."""
+        found: dict[tuple[str, str, str, str], Rating] = {}
+        for line in self._read("ratings.jsonl", RewardLine):
+            found.setdefault((line.policy_view, line.rm, line.view, line.item), line.rating)
+        return found
+
+    def marks(self) -> dict[tuple[str, str], tuple[Mark, ...]]:
+        """By policy view and item."""
+        found: dict[tuple[str, str], tuple[Mark, ...]] = {}
+        for line in self._read("marks.jsonl", MarkLine):
+            found.setdefault((line.policy_view, line.item), line.marks)
+        return found
+
+    def _read(self, name: str, line: type[Line]) -> Iterator[Line]:
+        return read_lines(self.folder / name, line)
+
+
+class BonWriter:
+    """Adds to a run. One process at a time; whatever is written stays written."""
+
+    def __init__(self, run: BonRun) -> None:
+        self._samples = Appender(run.folder / "samples.jsonl")
+        self._ratings = Appender(run.folder / "ratings.jsonl")
+        self._marks = Appender(run.folder / "marks.jsonl")
+        self.samples = run.samples()
+        self.rated = set(run.ratings())
+        self.marked = set(run.marks())
+
+    def __enter__(self) -> BonWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for appender in (self._samples, self._ratings, self._marks):
+            appender.close()
+
+    @property
+    def done(self) -> int:
+        """How many lines there are, for a progress bar."""
+        return len(self.samples) + len(self.rated) + len(self.marked)
+
+    def add_samples(self, lines: Sequence[SampleLine]) -> None:
+        """Keep what was drawn; when this returns it is on the disk."""
+        new = {(line.policy_view, line.item): line for line in lines}
+        new = {key: line for key, line in new.items() if key not in self.samples}
+        self._samples.append(list(new.values()))
+        self.samples.update(new)
+
+    def add_ratings(self, lines: Sequence[RewardLine]) -> None:
+        """Keep a batch of ratings."""
+        self._ratings.append(lines)
+        self.rated.update((line.policy_view, line.rm, line.view, line.item) for line in lines)
+
+    def add_marks(self, lines: Sequence[MarkLine]) -> None:
+        """Keep a batch of marks."""
+        self._marks.append(lines)
+        self.marked.update((line.policy_view, line.item) for line in lines)

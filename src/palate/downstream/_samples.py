@@ -1,0 +1,157 @@
+"""Samples of a policy, drawn once and shared by every reward model, critic and run that asks for the same.
+
+samples/<policy>-<hash>/settings.json    all that decides what is drawn
+samples/<policy>-<hash>/samples.jsonl    one line for each item, append-only
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from palate.downstream._policy import Drawing, Item, write_request
+from palate.engine import Failure, LanguageModel, Written
+from palate.evaluate import Appender, environment, file_name, read_lines, write_whole
+from palate.records import PalateError, View
+from palate.views import Budget, Missing, ViewBuilder, ViewSpec
+
+FEWEST_TEXTS, MOST_TEXTS = 64, 1024
+"""Texts drawn before they are put on the disk: few at first, more where they come quickly."""
+QUICK = 5.0
+"""Seconds within which a batch may be followed by one of twice its size."""
+FORMAT = 1
+
+
+class SampleSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """All that decides what is drawn for an item; two sets with the same hash hold the same texts."""
+
+    benchmark: str
+    content_hash: str
+    policy: str
+    policy_fingerprint: str
+    view: ViewSpec
+    """What the policy sees of the user."""
+    retriever: str = ""
+    """Empty where the view picks nothing from a history."""
+    writer: str | None = None
+    budget: Budget | None = None
+    drawing: Drawing
+    seed: int
+    format: int = FORMAT
+
+    @property
+    def folder_name(self) -> str:
+        """A name that any file system takes, with ten digits that change with any of the settings."""
+        digits = hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:10]
+        return f"{file_name(self.policy)}-{digits}"
+
+
+class SampleLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was drawn for one item, or why nothing was. Empty texts are kept: a policy may choose to say nothing."""
+
+    policy_view: str
+    item: str
+    texts: tuple[str, ...] = ()
+    tokens: tuple[int, ...] = ()
+    unfinished: tuple[int, ...] = ()
+    """Which of the texts were cut off at the most tokens."""
+    parts: int = 0
+    """How many pieces of the view the policy saw."""
+    note: str | None = None
+    failed: str | None = None
+
+
+class SampleSet:
+    """The samples of one policy under one view, on disk. Only what is missing is drawn."""
+
+    def __init__(self, parent: Path, settings: SampleSettings) -> None:
+        self.settings = settings
+        self.folder = parent / "samples" / settings.folder_name
+
+    def known(self) -> dict[str, SampleLine]:
+        """What was drawn already, by item; should a line stand twice, the first counts."""
+        found: dict[str, SampleLine] = {}
+        for line in read_lines(self.folder / "samples.jsonl", SampleLine):
+            found.setdefault(line.item, line)
+        return found
+
+    def draw(self, policy: LanguageModel, builder: ViewBuilder, items: Sequence[Item]) -> Iterator[list[SampleLine]]:
+        """A few items at a time, in their order.
+
+        What could not be drawn is told but not kept here, so that another run tries again.
+        """
+        known = self.known()
+        if all(item.id in known for item in items):
+            yield [known[item.id] for item in items]
+            return
+        self._begin()
+        appender = Appender(self.folder / "samples.jsonl")
+        texts, waiting = FEWEST_TEXTS, list(items)
+        try:
+            while waiting:
+                step = max(1, texts // self.settings.drawing.samples)
+                some, waiting = waiting[:step], waiting[step:]
+                missing = [item for item in some if item.id not in known]
+                begun = time.monotonic()
+                drawn = dict(zip((item.id for item in missing), self._draw(policy, builder, missing), strict=True))
+                appender.append([line for line in drawn.values() if line.failed is None])
+                if time.monotonic() - begun < QUICK:
+                    texts = min(2 * texts, MOST_TEXTS)
+                yield [drawn.get(item.id) or known[item.id] for item in some]
+        finally:
+            appender.close()
+
+    def _begin(self) -> None:
+        file = self.folder / "settings.json"
+        if file.exists():
+            return
+        settled = {"settings": self.settings, "environment": environment()}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(file, msgspec.json.format(msgspec.json.encode(settled), indent=2) + b"\n")
+        except OSError as error:
+            raise PalateError(
+                f"cannot write to {self.folder}: {error.strerror or error}. Choose another place with --out."
+            ) from error
+
+    def _draw(self, policy: LanguageModel, builder: ViewBuilder, items: Sequence[Item]) -> list[SampleLine]:
+        if not items:
+            return []
+        views = builder.build(self.settings.view, items)
+        seen = [(item, view) for item, view in zip(items, views, strict=True) if isinstance(view, View)]
+        asked = [write_request(policy, item, view, self.settings.drawing, self.settings.seed) for item, view in seen]
+        answers = policy.write([request for request, _, _ in asked])
+        lines = {
+            item.id: self._line(item, answer, parts, note)
+            for (item, _), (_, parts, note), answer in zip(seen, asked, answers, strict=True)
+        }
+        for item, view in zip(items, views, strict=True):
+            if isinstance(view, Missing):
+                lines[item.id] = SampleLine(policy_view=self.settings.view.name, item=item.id, failed=view.reason)
+        return [lines[item.id] for item in items]
+
+    def _line(self, item: Item, answer: list[Written] | Failure, parts: int, note: str | None) -> SampleLine:
+        name = self.settings.view.name
+        if isinstance(answer, Failure):
+            return SampleLine(policy_view=name, item=item.id, failed=_encodable(answer.reason))
+        if len(answer) != self.settings.drawing.samples:
+            wanted = self.settings.drawing.samples
+            return SampleLine(policy_view=name, item=item.id, failed=f"{len(answer)} texts came back, not {wanted}")
+        return SampleLine(
+            policy_view=name,
+            item=item.id,
+            texts=tuple(_encodable(written.text) for written in answer),
+            tokens=tuple(written.tokens for written in answer),
+            unfinished=tuple(index for index, written in enumerate(answer) if not written.finished),
+            parts=parts,
+            note=note,
+        )
+
+
+def _encodable(text: str) -> str:
+    """A server's words may hold half a character; a file of UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,42 @@
+"""The critic `sim`: a simulated user says how much they like a text, and is right by definition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from palate.downstream._critic import Draft, Mark
+from palate.downstream._taste import contributions, is_simulated, taste_fingerprint, taste_of
+from palate.records import Comparison, Completion, PalateError
+
+
+class SimulatedCritic:
+    """The true utility of any text for any simulated user. It needs no file: the user's id tells the taste."""
+
+    name = "sim"
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with whatever could change a utility."""
+        return f"sim-{taste_fingerprint()}"
+
+    def require(self, items: Sequence[Comparison | Completion]) -> None:
+        """Only simulated users have a known utility."""
+        if not any(is_simulated(item.user_id) for item in items):
+            raise PalateError(
+                "the critic sim knows the tastes of simulated users only, and no item is of one; "
+                "use the benchmark sim, with the ids of users as they are, or another critic"
+            )
+
+    def judge(self, drafts: Sequence[Draft]) -> list[Mark]:
+        """The user's utility of each text, and what each loved or hated thing adds to it."""
+        return [_mark(draft) for draft in drafts]
+
+
+def _mark(draft: Draft) -> Mark:
+    if not is_simulated(draft.item.user_id):
+        return Mark(unscored="the user is not a simulated one, so the taste is not known")
+    if not draft.text.strip():
+        # Else whoever likes short texts would like nothing at all best.
+        return Mark(unscored="the text is empty")
+    parts = contributions(taste_of(draft.item.user_id), draft.text)
+    return Mark(score=sum(parts.values()), parts=parts)
