@@ -2,11 +2,13 @@
 
     python benchmarks/personal.py
     python benchmarks/personal.py --method per-user --users 1000,10000,100000
+    python benchmarks/personal.py --benchmark convarg
 
 For each method and number of users (made from a seed, ten choices each among two thousand texts), the seconds to
 learn the shared part and every user with default settings (one epoch for methods that have epochs), the memory
 that took, and the exponent of growth: 1 means twice the users take twice the time. Then, on real texts, how much
-rating adds to the time that the encoder takes to read them.
+rating adds to the time that the encoder takes to read them. With a benchmark instead, the seconds to train each
+method on all of it with default settings, once its features are on the disk.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--method", action="append", help="may be repeated; default: every method over features")
     parser.add_argument("--users", default="1000,10000,100000")
+    parser.add_argument("--benchmark", help="train on this one, such as convarg, and do nothing else")
+    parser.add_argument("--features", default="minilm+traits")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -41,11 +45,34 @@ def main() -> None:
         return
     from palate.personal import METHODS
 
+    methods = arguments.method or [name for name in METHODS if name != "lora"]
+    if arguments.benchmark:
+        train(arguments.benchmark, methods, arguments.features, arguments.seed)
+        return
     counts = [int(one) for one in arguments.users.split(",")]
     print(f"{'method':<20}{'users':>9}{'seconds':>10}{'MiB':>9}   exponent of time, of memory")
-    for method in arguments.method or [name for name in METHODS if name != "lora"]:
+    for method in methods:
         grow(method, counts, arguments.seed)
     rating()
+
+
+def train(name: str, methods: list[str], features: str, seed: int) -> None:
+    """Every method on all choices of a benchmark, whose texts are read before the clock starts."""
+    from palate.data import load_benchmark
+    from palate.personal import PersonalModel, method_type
+
+    benchmark = load_benchmark(name)
+    first = method_type("bradley-terry")
+    PersonalModel("bradley-terry", features=features).fit(
+        benchmark.comparisons, benchmark.users, first.settings_type(seed=seed)
+    )
+    print(f"{name}: {len(benchmark.comparisons):,} choices of {len(benchmark.users):,} users, {features}")
+    print(f"{'method':<20}{'seconds':>10}")
+    for method in methods:
+        settings = method_type(method).settings_type(seed=seed)
+        start = time.perf_counter()
+        PersonalModel(method, features=features, seed=seed).fit(benchmark.comparisons, benchmark.users, settings)
+        print(f"{method:<20}{time.perf_counter() - start:>10.1f}", flush=True)
 
 
 def grow(method: str, counts: list[int], seed: int) -> None:
