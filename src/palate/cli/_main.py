@@ -23,6 +23,7 @@ app.command("palate.cli.adapt:adapt", help="Teach a trained model a new user fro
 app.command(
     "palate.cli.bon:best_of_n", name="bon", help="Let reward models choose among a policy's own texts (best-of-N)."
 )
+app.command("palate.cli.serve:serve", help="Serve reward models over HTTP, for other trainers.")
 app.command("palate.cli.report:report", help="Make the table and the page of a run anew, without the model.")
 app.command("palate.cli.compare:compare", help="Tell which differences between two runs are real.")
 app.command(

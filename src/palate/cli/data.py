@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -131,6 +131,14 @@ def convert(
     folder: Path,
     /,
     *,
+    pairs: Force = False,
+    rejected_by: str | None = None,
+    samples: Annotated[int | None, Parameter(name=["-n", "--samples"])] = None,
+    tokens: int | None = None,
+    temperature: float | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+    out: Path | None = None,
     pseudonymise: Force = False,
     scrub: Force = False,
     data: DataFolder = None,
@@ -138,12 +146,30 @@ def convert(
 ) -> None:
     """Write a benchmark as a folder in palate's own format.
 
+    With --pairs, completions become pairs: the user's own text against another of much the same length.
+
     Parameters
     ----------
     spec
         Name or path of a benchmark, with options: `prefs.jsonl,user=annotator`.
     folder
         Where to write it.
+    pairs
+        Write comparisons made from the completions: what the user wrote against what others wrote.
+    rejected_by
+        With --pairs: a policy that writes the texts to stand against the user's, such as `smollm2`.
+    samples
+        With --rejected-by: how many texts it writes for each prompt [default: 8]; the nearest in length is taken.
+    tokens
+        With --rejected-by: the most tokens of a text [default: 256].
+    temperature
+        With --rejected-by: how freely it writes [default: 0.7].
+    limit
+        With --rejected-by: take no more than this many completions, drawn by the seed.
+    seed
+        With --rejected-by: decides what is drawn [default: 0].
+    out
+        With --rejected-by: the folder of runs, under whose `samples` what is drawn is kept [default: runs].
     pseudonymise
         Replace every id by a keyed hash. The key is PALATE_PSEUDONYM_KEY, or a file of yours that is made once.
     scrub
@@ -153,11 +179,23 @@ def convert(
     force
         Write even into a folder that holds other things.
     """
-    from palate.data import Pseudonyms, load_benchmark, pseudonym_key, write_benchmark
+    from palate.data import Pseudonyms, load_benchmark, pairs_from_completions, pseudonym_key, write_benchmark
     from palate.data import pseudonymise as with_pseudonyms
     from palate.data import scrub as scrubbed
+    from palate.records import PalateError
 
     benchmark = load_benchmark(spec, data_dir=data)
+    known = len(benchmark.card.notes)
+    drawn = {"samples": samples, "tokens": tokens, "temperature": temperature, "limit": limit, "seed": seed, "out": out}
+    given = {name: value for name, value in drawn.items() if value is not None}
+    if given and not rejected_by:
+        raise PalateError(f"--{next(iter(given))} says how a policy writes; name one: --pairs --rejected-by smollm2")
+    if rejected_by and not pairs:
+        raise PalateError("--rejected-by says who writes the rejected text of a pair; add --pairs")
+    if rejected_by:
+        benchmark = _against_policy(benchmark, rejected_by, given)
+    elif pairs:
+        benchmark = pairs_from_completions(benchmark)
     if scrub:
         benchmark = scrubbed(benchmark)
     if pseudonymise:
@@ -167,8 +205,20 @@ def convert(
     _console().print(
         f"{folder}: {written}, {_count(len(benchmark.completions), 'completion')}", markup=False, soft_wrap=True
     )
-    for note in benchmark.card.notes[-(int(scrub) + int(pseudonymise)) :] if scrub or pseudonymise else ():
+    for note in benchmark.card.notes[known:]:
         _console().print(note, markup=False, soft_wrap=True)
+
+
+def _against_policy(benchmark: Benchmark, policy: str, given: dict[str, Any]) -> Benchmark:
+    """Pairs against a policy's texts, with a bar while it writes."""
+    from palate.cli._progress import progress_bar
+    from palate.downstream import Drawing, pairs_against_policy
+
+    how = {"samples": 8, "temperature": 0.7} | {
+        name: given.pop(name) for name in ("samples", "tokens", "temperature") if name in given
+    }
+    with progress_bar() as progress:
+        return pairs_against_policy(benchmark, policy, drawing=Drawing(**how), progress=progress, **given)
 
 
 def schema(name: str | None = None, *, out: Path | None = None) -> None:

@@ -40,7 +40,9 @@ def read_acl_titles(folder: Path) -> Draft:
             Completion(
                 id=paper.id,
                 user_id=author.user_id,
-                prompt=f"Write the title of the paper with this abstract:\n\n{paper.abstract}",
+                # The task comes last: small models that read it first go on with the abstract instead.
+                prompt=f"Here is the abstract of a paper:\n\n{paper.abstract}\n\n"
+                "What is its title? Answer with the title only.",
                 text=paper.title,
                 date=f"{paper.year:04d}",
             )

@@ -21,6 +21,7 @@ from palate.data._files import NOT_DATA, SUFFIXES, read_rows, suffix
 from palate.data._folder import default_card, is_folder_format, read_folder
 from palate.data._hub import download
 from palate.data._lampqa import files_of_split, of_split, read_lampqa
+from palate.data._pairs import pairs_from_completions
 from palate.data._squality import read_squality
 from palate.data._stackexchange import read_stackexchange
 from palate.data._tables import read_table
@@ -146,8 +147,8 @@ def _read_hub(listing: Listing, options: Options, data_dir: Path | None, revisio
 
 def _read_path(path: Path, options: Options, source: str, *, extras: bool) -> Draft:
     if path.is_dir() and is_folder_format(path):
-        _only(options, (), source)
-        return read_folder(path, source, extras=extras)
+        _only(options, ("pairs",), source)
+        return _in_pairs(read_folder(path, source, extras=extras), options)
     files = _data_files(path)
     card = default_card(path, source)
     fields = _first_fields(files, source)
@@ -166,6 +167,13 @@ def _read_path(path: Path, options: Options, source: str, *, extras: bool) -> Dr
         f"{source}: cannot tell what this is from the fields {', '.join(sorted(fields)) or '(none)'}. Expected "
         "users with 'preferences', rows with 'question' and 'profile', or rows with 'chosen' and 'rejected'"
     )
+
+
+def _in_pairs(draft: Draft, options: Options) -> Draft:
+    """The completions as pairs, where `pairs=true` asks for them."""
+    if not _yes_or_no(options, "pairs"):
+        return draft
+    return draft_of(pairs_from_completions(draft.benchmark()), draft.source)
 
 
 def _data_files(path: Path) -> list[Path]:
@@ -232,6 +240,6 @@ _READERS: dict[str, tuple[Callable[[Path, Options], Draft], tuple[str, ...]]] = 
         ("pairs",),
     ),
     "coauthor": (lambda folder, options: read_coauthor(folder), ()),
-    "squality": (lambda folder, options: read_squality(folder), ()),
-    "acl-titles": (lambda folder, options: read_acl_titles(folder), ()),
+    "squality": (lambda folder, options: _in_pairs(read_squality(folder), options), ("pairs",)),
+    "acl-titles": (lambda folder, options: _in_pairs(read_acl_titles(folder), options), ("pairs",)),
 }

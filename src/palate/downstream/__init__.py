@@ -15,6 +15,7 @@ from palate.downstream._critic import Critic, Draft, Mark
 from palate.downstream._critics import CRITICS, make_critic
 from palate.downstream._policy import Drawing
 from palate.downstream._reference import ReferenceCritic
+from palate.downstream._rejected import pairs_against_policy
 from palate.downstream._rubric import RubricCritic
 from palate.downstream._samples import SampleLine, SampleSet, SampleSettings
 from palate.downstream._simulate import ceiling, simulate, simulate_by_options
@@ -43,6 +44,7 @@ __all__ = [
     "chosen_probabilities",
     "divergence_bound",
     "make_critic",
+    "pairs_against_policy",
     "print_best_of_n",
     "simulate",
     "simulate_by_options",

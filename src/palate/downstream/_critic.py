@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from palate.records import Comparison, Completion
+from palate.records import Comparison, Completion, PalateError
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,3 +47,27 @@ class Critic(Protocol):
 
     def judge(self, drafts: Sequence[Draft]) -> list[Mark]:
         """One mark for each draft, in the same order."""
+
+
+def judged(critic: Critic, drafts: Sequence[Draft]) -> list[Mark]:
+    """One sound mark for each draft, or a clear error that names the critic."""
+    try:
+        marks = list(critic.judge(drafts))
+    except PalateError:
+        raise
+    except Exception as error:
+        raise PalateError(
+            f"the critic {critic.name!r} failed: {type(error).__name__}: {error}. What was marked before is kept: "
+            "the same command goes on from there."
+        ) from error
+    if len(marks) != len(drafts):
+        raise PalateError(f"the critic {critic.name!r} gave {len(marks)} marks for {len(drafts)} texts")
+    return [_sound(mark) for mark in marks]
+
+
+def _sound(mark: Mark) -> Mark:
+    """A score that is no finite number can be compared with nothing, and JSON has no word for it."""
+    parts = {name: value for name, value in mark.parts.items() if math.isfinite(value)}
+    if mark.score is not None and not math.isfinite(mark.score):
+        return Mark(unscored=f"the score is no finite number: {mark.score}", parts=parts)
+    return Mark(mark.score, mark.unscored, parts)

@@ -18,7 +18,7 @@ from palate.engine._language import (
     Written,
 )
 from palate.engine._local import LocalClassifier, LocalModel
-from palate.engine._open import open_by_spec, open_language_model, yes
+from palate.engine._open import in_process, open_by_spec, open_language_model, yes
 from palate.engine._optional import require
 from palate.engine._traits import TRAITS
 from palate.engine._vectors import Vectors, forget_vectors, text_hash, texts_with_vectors, vectors_folder
@@ -49,6 +49,7 @@ __all__ = [
     "examine",
     "folder_fingerprint",
     "forget_vectors",
+    "in_process",
     "load_encoder",
     "open_by_spec",
     "open_language_model",

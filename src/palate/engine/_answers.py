@@ -127,6 +127,11 @@ class CachedLanguageModel:
         return f"CachedLanguageModel({self._model!r})"
 
     @property
+    def model(self) -> LanguageModel:
+        """Who answers what is not remembered."""
+        return self._model
+
+    @property
     def fingerprint(self) -> str:
         """The model's own: remembering changes no answer."""
         return self._model.fingerprint

@@ -41,6 +41,10 @@ class Chat:
             return self._plain(turns) + f"Assistant: {self._harmless(answer)}"
         return self._render((*turns, Turn("assistant", answer)), add_generation_prompt=False)
 
+    def shows_answers(self) -> bool:
+        """Whether an answer is part of the text of an answered conversation; some templates leave it out."""
+        return PROBE in self.answered((Turn("user", "hello"),), PROBE)
+
     def takes_system_turns(self) -> bool:
         """Whether the template has a place for a system turn: some refuse it, some leave it out in silence."""
         return self._takes_system
@@ -81,7 +85,7 @@ class Chat:
     def group(self, texts: Sequence[str], *, keep: int = 1) -> Group:
         """The ids of texts with a common beginning, split where they part; each keeps at least so many."""
         rows = self._many_ids(texts)
-        shared = min(_common(rows), min(map(len, rows)) - keep)
+        shared = min(common(rows), min(map(len, rows)) - keep)
         return Group(rows[0][:shared], [row[shared:] for row in rows])
 
     def _many_ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -160,7 +164,7 @@ def _without_system(turns: Sequence[Turn]) -> list[Turn]:
     return others
 
 
-def _common(rows: Sequence[list[int]]) -> int:
+def common(rows: Sequence[list[int]]) -> int:
     """How many ids all rows begin with."""
     low, high = min(rows), max(rows)  # what the first and the last in order share, all share
     return next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))

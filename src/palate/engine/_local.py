@@ -25,7 +25,12 @@ from palate.engine._weights import weights_folder
 from palate.records import PalateError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from palate.engine._chat import Chat
+    from palate.engine._followers import ClassifierFollower, LikelihoodFollower
+    from palate.engine._packing import Group
+    from palate.engine._steps import Followed, Steps
 
 
 RENDERING = 1
@@ -68,6 +73,13 @@ class _Loaded:
                 "A model folder needs its tokenizer files beside its weights."
             ) from error
         return Chat(tokenizer)
+
+    def _require_answers(self) -> None:
+        if not self.chat.shows_answers():
+            raise PalateError(
+                f"{self.name}: its chat template leaves out the assistant's answer, so that every text would get the "
+                "same score. Mend the chat_template in its tokenizer's files."
+            )
 
     def _load(self, kind: str, *, new: Collection[str] = (), **options: Any) -> Any:
         """The model in one of its kinds. Its files may lack the `new` weights, which then begin at zero."""
@@ -134,9 +146,7 @@ class LocalModel(_Loaded):
         """The log-probability of each continuation as the whole answer, its end included."""
         groups, problems = [], {}
         for index, request in enumerate(requests):
-            texts = [self.chat.prompt(request.turns)]
-            texts += [self.chat.answered(request.turns, text) for text in request.continuations]
-            group = self._answers(texts)
+            group = self.answers(request.turns, request.continuations)
             if problem := self._too_long(group):
                 problems[index] = problem
             groups.append(group)
@@ -189,7 +199,7 @@ class LocalModel(_Loaded):
             for index, texts in zip(indices, drawn, strict=True):
                 answers[index] = [
                     Written(
-                        text=self.chat.tokenizer.decode(text.ids, skip_special_tokens=True),
+                        text=self.decoded(text.ids),
                         tokens=len(text.ids),
                         finished=text.finished,
                     )
@@ -198,15 +208,56 @@ class LocalModel(_Loaded):
         return [answer if answer is not None else Failure("not answered") for answer in answers]
 
     @cached_property
+    def ends(self) -> frozenset[int]:
+        """The tokens after which an answer is over."""
+        ends = self._model.generation_config.eos_token_id
+        found = {self.chat.end, self.chat.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
+        return frozenset(token for token in found if token is not None)
+
+    @cached_property
     def _sampler(self) -> Any:
         from palate.engine._sampler import Sampler
 
-        ends = self._model.generation_config.eos_token_id
-        tokenizer = self.chat.tokenizer
-        found = {self.chat.end, tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
-        return Sampler(self._model, found, tokenizer.pad_token_id or 0)
+        return Sampler(self._model, set(self.ends), self.chat.tokenizer.pad_token_id or 0)
 
-    def _answers(self, texts: Sequence[str], *, whole: bool = True) -> Any:
+    @cached_property
+    def _reader(self) -> Any:
+        from palate.engine._reader import Reader
+
+        return Reader(self._model)
+
+    def steps(self, conversations: Sequence[Conversation]) -> Steps | None:
+        """These conversations, to be answered under guidance; None where the model cannot go on from what it read."""
+        from palate.engine._steps import Steps
+
+        return Steps(self, self._reader, self._sampler, conversations) if self._reader.able else None
+
+    def follow(self, conversations: Sequence[Conversation]) -> LikelihoodFollower | None:
+        """Likelihoods of answers while they are written; None where the model cannot go on from what it read."""
+        from palate.engine._followers import LikelihoodFollower
+
+        self._require_answers()
+        return LikelihoodFollower(self, self._reader, conversations) if self._reader.able else None
+
+    def follow_answers(self, requests: Sequence[LikelihoodRequest], top: int) -> list[list[Followed] | Failure]:
+        """At each place of given answers: the log-probability of their own token, and the likeliest tokens."""
+        from palate.engine._steps import follow_answers
+
+        problems = [self._too_long(self.answers(request.turns, request.continuations)) for request in requests]
+        sound = [request for request, problem in zip(requests, problems, strict=True) if problem is None]
+        found = iter(follow_answers(self, self._reader, sound, top))
+        return [next(found) if problem is None else problem for problem in problems]
+
+    def decoded(self, ids: Sequence[int]) -> str:
+        """Tokens of an answer as text, without those that have a meaning of their own."""
+        text: str = self.chat.tokenizer.decode(ids, skip_special_tokens=True)
+        return text
+
+    def answers(self, turns: Conversation, texts: Sequence[str]) -> Group:
+        """The tokens of whole answers, their end included, after those of the conversation."""
+        return self._answers([self.chat.prompt(turns), *(self.chat.answered(turns, text) for text in texts)])
+
+    def _answers(self, texts: Sequence[str], *, whole: bool = True) -> Group:
         """The first text is the prompt, which the others continue; whole answers stop at their end token."""
         from palate.engine._packing import Group
 
@@ -310,14 +361,36 @@ class LocalClassifier(_Loaded):
 
     def count_tokens(self, request: LikelihoodRequest) -> int:
         """The length of the longest of the answered conversations as the model sees it."""
-        return _needed(self._group(request))
+        return _needed(self.group(request))
+
+    def follow(self, conversations: Sequence[Conversation]) -> ClassifierFollower | None:
+        """Scores of answers while they are written; None for encoders, and where nothing that was read can be kept."""
+        if not self._shares_prefixes:
+            return None
+        from palate.engine._followers import ClassifierFollower
+
+        self._require_answers()
+        return ClassifierFollower(self, self._reader, conversations) if self._reader.able else None
+
+    @cached_property
+    def _reader(self) -> Any:
+        from palate.engine._reader import Reader
+
+        return Reader(self._model)
+
+    def logits(self, states: Tensor) -> list[float]:
+        """What the head makes of last states."""
+        torch = require("torch", "local")
+        with torch.inference_mode():
+            numbers: list[float] = self._model.score.float()(states.float())[:, self._label].tolist()
+        return numbers
 
     def score(self, requests: Sequence[LikelihoodRequest]) -> list[list[float] | Failure]:
         """One number for each continuation of each request."""
         answers: list[list[float] | Failure] = [Failure("")] * len(requests)
         groups, kept = [], []
         for index, request in enumerate(requests):
-            group = self._group(request)
+            group = self.group(request)
             needed = _needed(group)
             if self.context is not None and needed > self.context:
                 answers[index] = Failure(f"needs {needed} tokens, and the model's context has {self.context}")
@@ -336,7 +409,8 @@ class LocalClassifier(_Loaded):
             return list(self._scorer.run(groups, classifier_finish(head, self._label)))
         return read_both_ways(self._model, groups, self._label, self.chat.tokenizer.pad_token_id or 0)
 
-    def _group(self, request: LikelihoodRequest) -> Any:
+    def group(self, request: LikelihoodRequest) -> Group:
+        """The tokens of the answered conversations, split where they part."""
         from palate.engine._packing import Group
 
         if self._shares_prefixes:

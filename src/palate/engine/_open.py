@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from typing import TYPE_CHECKING
 
 from palate.engine._answers import AnswerCache, CachedLanguageModel
 from palate.engine._language import LanguageModel
 from palate.engine._weights import cache_folder
 from palate.records import PalateError, parse_spec, unknown_name
+
+if TYPE_CHECKING:
+    from palate.engine._local import LocalModel
 
 
 def open_language_model(name: str, **options: str | None) -> LanguageModel:
@@ -21,6 +25,14 @@ def open_language_model(name: str, **options: str | None) -> LanguageModel:
         if option not in known:
             raise unknown_name("option for a language model", option, known)
     return _open(name, **options)  # type: ignore[arg-type]
+
+
+def in_process(model: LanguageModel) -> LocalModel | None:
+    """The model itself where it runs in this process, for what no server tells."""
+    from palate.engine._local import LocalModel
+
+    inner = model.model if isinstance(model, CachedLanguageModel) else model
+    return inner if isinstance(inner, LocalModel) else None
 
 
 def open_by_spec(text: str) -> LanguageModel:

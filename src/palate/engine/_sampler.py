@@ -25,6 +25,8 @@ class Sampled:
 
     ids: list[int]
     finished: bool
+    end: int | None = None
+    """The end token that was drawn, for those who need to know how likely it was."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ class Sampler:
 
     def _text(self, row: list[int]) -> Sampled:
         length = min((row.index(token) for token in self._end_ids if token in row), default=None)
-        return Sampled(row[:length], length is not None)
+        return Sampled(row, False) if length is None else Sampled(row[:length], True, row[length])
 
 
 def _pieces(work: Iterable[_Work], rows: int) -> Iterator[_Work]:

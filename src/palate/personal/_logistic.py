@@ -18,8 +18,8 @@ def own_weights(
 ) -> Tensor:
     """(users, features): each user's weights on top of the offsets, from few differences each.
 
-    With few differences and many features the solution is a weighted sum of the differences, so it is sought
-    there: a system of the size of a user's own judgements. Users with like numbers of them are solved together.
+    The solution is a weighted sum of the differences, so it is sought there where these are fewer than the
+    features: the system to solve is as large as the smaller of the two. Users with like numbers are solved together.
     """
     if not differences:
         return torch.zeros(0, 0)
@@ -33,7 +33,7 @@ def own_weights(
         longest = len(differences[batch[0]])
         while (
             order
-            and (len(batch) + 1) * longest * max(longest, width) <= _LARGEST_PADDED
+            and (len(batch) + 1) * longest * width <= _LARGEST_PADDED
             and 2 * len(differences[order[-1]]) >= longest
         ):
             batch.append(order.pop())
@@ -51,19 +51,25 @@ def _padded(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _own(x: Tensor, counted: Tensor, base: Tensor, precision: float) -> Tensor:
-    """One padded batch, in the dual: weights = x' a. Padding has weight 0 and so never moves anything."""
-    gram = x @ x.transpose(1, 2)
-    eye = precision * torch.eye(x.shape[1], dtype=torch.double)
-    dual = torch.zeros_like(base)
+    """One padded batch. Padding has weight 0 and so never moves anything."""
+    _, pairs, width = x.shape
+    flipped = x.transpose(1, 2)
+    dual = pairs < width  # sought: a with weights = x' a, else the weights themselves
+    margins = x @ flipped if dual else x
+    eye = precision * torch.eye(min(pairs, width), dtype=torch.double)
+    found = torch.zeros(len(x), min(pairs, width), dtype=torch.double)
+    own = torch.zeros_like(base)
     for _ in range(STEPS):
-        own = (gram @ dual[..., None])[..., 0]
         won = torch.sigmoid(base + own)
         curvature = counted * won * (1 - won)
-        target = curvature * own + counted * (1 - won)
-        new = torch.linalg.solve(eye + curvature[..., None] * gram, target)
+        curved = curvature[..., None] * margins
+        target = (curvature * own + counted * (1 - won))[..., None]
+        system, target = (curved, target) if dual else (flipped @ curved, flipped @ target)
+        new = torch.linalg.solve(eye + system, target)[..., 0]
+        moved = ((margins @ new[..., None])[..., 0] - own).abs().max()
         # A full Newton step may overshoot where a user is sure of everything; averaging keeps it from circling.
-        moved = (new - dual).abs().max()
-        dual = new if moved < 1 else (dual + new) / 2
+        found = new if moved < 1 else (found + new) / 2
+        own = (margins @ found[..., None])[..., 0]
         if moved < TOLERANCE:
             break
-    return (x.transpose(1, 2) @ dual[..., None])[..., 0].float()
+    return ((flipped @ found[..., None])[..., 0] if dual else found).float()

@@ -51,7 +51,7 @@ class TunedClassifier(LocalClassifier):
 
     def rows(self, ask: Ask) -> list[list[int]]:
         """For each response the tokens of the whole conversation."""
-        group = self._group(self.request(ask))
+        group = self.group(self.request(ask))
         return [[*group.prefix, *tokens] for tokens in group.continuations]
 
     def attach(self, settings: LoraSettings, weights: Mapping[str, torch.Tensor] | None = None) -> Adapter:

@@ -3,6 +3,7 @@
 from palate.rewards._again import read_again
 from palate.rewards._built_in import CONTROLS
 from palate.rewards._check import Check, check_reward_model
+from palate.rewards._follow import Follower, follow
 from palate.rewards._grade import read_grade
 from palate.rewards._prompts import conversation, fit_view
 from palate.rewards._rate import rate
@@ -19,9 +20,11 @@ __all__ = [
     "CONTROLS",
     "Check",
     "Factory",
+    "Follower",
     "check_reward_model",
     "conversation",
     "fit_view",
+    "follow",
     "load_reward_model",
     "make_reward_model",
     "rate",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from palate.engine import Failure, LikelihoodRequest, LocalClassifier, yes
 from palate.records import Ask, PalateError, Rating
+from palate.rewards._follow import Follower, Following
 from palate.rewards._prompts import conversation, fit_view
 
 
@@ -17,6 +18,7 @@ class ClassifierReward:
     """
 
     batch_size = 256
+    pointwise = True
 
     def __init__(
         self,
@@ -60,6 +62,15 @@ class ClassifierReward:
             Rating(unscored=found.reason) if isinstance(found, Failure) else Rating(found, note=note)
             for found, (_, note) in zip(self._model.score(requests), fitted, strict=True)
         ]
+
+    def follow(self, asks: Sequence[Ask], room: int = 0) -> Follower | None:
+        """Logits of texts while they are written; None where the model reads both ways."""
+        model = self._model
+        fitted = [
+            fit_view(ask, lambda one: model.count_tokens(self._request(one)) + room, model.context)[0] for ask in asks
+        ]
+        follower = model.follow([conversation(ask, self._place) for ask in fitted])
+        return None if follower is None else Following(follower.score)
 
     def _request(self, ask: Ask) -> LikelihoodRequest:
         return LikelihoodRequest(turns=conversation(ask, self._place), continuations=ask.responses)

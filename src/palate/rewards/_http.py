@@ -21,6 +21,7 @@ class _Health(msgspec.Struct, frozen=True):
     name: str | None = None
     fingerprint: str | None = None
     order_sensitive: bool = False
+    palate: str | None = None
 
 
 class _RatingLine(msgspec.Struct, frozen=True):
@@ -30,6 +31,7 @@ class _RatingLine(msgspec.Struct, frozen=True):
     probabilities: list[float] | None = None
     raw: str | None = None
     note: str | None = None
+    verdicts: tuple[str, ...] | None = None
 
 
 class HttpReward:
@@ -50,7 +52,8 @@ class HttpReward:
 
     `GET url/health` may answer `{"name": "...", "fingerprint": "...", "order_sensitive": false}`. The name shows
     in results; the fingerprint should change with anything that could change a score, and is part of a run's
-    identity.
+    identity. A server that is `palate serve` says so with `"palate": "its version"`: it is sent the view in its
+    parts, and with each request the fingerprint, so that another model under the same address is found out.
 
     429, 503, other errors of the server, time-outs and broken answers are tried again; a refused batch is split
     until only the asks that the server will not take are left. A bearer token is sent if `token_variable` is set.
@@ -99,9 +102,10 @@ class HttpReward:
 
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """One rating for each ask, in the same order."""
-        lines = [_wire(ask, ask.id) for ask in asks]
+        wire = _wire_whole if self._health.palate else _wire
+        lines = [wire(ask, ask.id) for ask in asks]
         if len({line["id"] for line in lines}) < len(lines):
-            lines = [_wire(ask, f"{index}: {ask.id}") for index, ask in enumerate(asks)]
+            lines = [wire(ask, f"{index}: {ask.id}") for index, ask in enumerate(asks)]
         size = self._asks_a_request
         batches = [lines[start : start + size] for start in range(0, len(lines), size)]
         rated: dict[str, Rating] = {}
@@ -110,9 +114,13 @@ class HttpReward:
         return [rated[str(line["id"])] for line in lines]
 
     async def _rate(self, session: Session, batch: list[dict[str, object]]) -> dict[str, Rating]:
+        wanted = f"?model={self._health.fingerprint}" if self._health.palate else ""
+        url = f"{self._sender.address.url}{wanted}"
         try:
-            return await session.post(self._sender.address.url, {"asks": batch}, lambda reply: _read(reply, batch))
+            return await session.post(url, {"asks": batch}, lambda reply: _read(reply, batch))
         except (RefusedError, LostError) as problem:
+            if isinstance(problem, RefusedError) and problem.status == 412:
+                raise PalateError(f"{self._sender.address.url} is another model than before: {problem}") from None
             if len(batch) == 1:
                 return {str(batch[0]["id"]): Rating(unscored=f"the reward server: {problem.reason}")}
         half = len(batch) // 2
@@ -141,6 +149,14 @@ def _wire(ask: Ask, id: str) -> dict[str, object]:
     }
 
 
+def _wire_whole(ask: Ask, id: str) -> dict[str, object]:
+    """With all that palate knows of an ask: the parts of the view, and where the person saw the responses."""
+    line = _wire(ask, id) | {"parts": msgspec.to_builtins(ask.view.parts), "shown": ask.shown}
+    del line["view"]
+    lines: dict[str, object] = json.loads(whole(json.dumps(line, ensure_ascii=False)))
+    return lines
+
+
 def _read(reply: object, batch: list[dict[str, object]]) -> dict[str, Rating]:
     lines = reply.get("ratings") if isinstance(reply, Mapping) else None
     if not isinstance(lines, list):
@@ -158,7 +174,7 @@ def _rating(ask: dict[str, object], lines: list[object]) -> Rating:
         return Rating(unscored=f"the reward server {reason}")
     try:
         line = msgspec.convert(lines[0], _RatingLine)
-        rating = Rating(line.scores, line.unscored, line.probabilities, line.raw, line.note)
+        rating = Rating(line.scores, line.unscored, line.probabilities, line.raw, line.note, line.verdicts)
     except ValueError as error:  # msgspec's own error is one
         return Rating(unscored=f"the reward server's rating cannot be used: {error}")
     responses = ask["responses"]

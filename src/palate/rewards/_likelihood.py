@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from palate.engine import Failure, LanguageModel, Likelihood, LikelihoodRequest, Turn, open_language_model
+from palate.engine import Failure, LanguageModel, Likelihood, LikelihoodRequest, Turn, in_process, open_language_model
 from palate.records import Ask, PalateError, Rating, View
+from palate.rewards._follow import Candidates, Follower, Following
 from palate.rewards._prompts import conversation, fit_view, left_out
 
 Likelihoods = list[Likelihood] | Failure
@@ -21,6 +22,7 @@ class LikelihoodReward:
     """
 
     batch_size = 64
+    pointwise = True
 
     def __init__(self, model: str, kind: str = "likelihood", **options: str) -> None:
         self.name = f"{kind}:{model}"
@@ -44,11 +46,18 @@ class LikelihoodReward:
             for found, without, (_, note) in zip(seen, likelihoods(self._model, bare), fitted, strict=True)
         ]
 
+    def follow(self, asks: Sequence[Ask], room: int = 0) -> Follower | None:
+        """The same of texts while they are written."""
+        fitted = [fitting(ask, self._model, room=room)[0] for ask in asks]
+        bare = [msgspec.structs.replace(ask, view=View(name="none")) for ask in asks] if self._pmi else None
+        return _following((self._model, fitted), (self._model, bare) if bare else None)
+
 
 class DpoReward:
     """The reward that DPO training leaves in a model: log-probability under it minus under its reference."""
 
     batch_size = 64
+    pointwise = True
 
     def __init__(self, model: str, *, reference: str, beta: str = "1", **options: str) -> None:
         self.name = f"dpo:{model}"
@@ -74,6 +83,11 @@ class DpoReward:
             for found, other, (_, note) in zip(tuned, before, fitted, strict=True)
         ]
 
+    def follow(self, asks: Sequence[Ask], room: int = 0) -> Follower | None:
+        """The same of texts while they are written."""
+        fitted = [fitting(ask, self._model, self._reference, room=room)[0] for ask in asks]
+        return _following((self._model, fitted), (self._reference, fitted), scale=self._beta, per_token=False)
+
 
 def _open_local(model: str, **options: str) -> LanguageModel:
     if "url" in options:
@@ -81,8 +95,8 @@ def _open_local(model: str, **options: str) -> LanguageModel:
     return open_language_model(model, **options)
 
 
-def fitting(ask: Ask, *models: LanguageModel) -> tuple[Ask, str | None]:
-    """As much of the view as leaves room for the longest response in every model's context.
+def fitting(ask: Ask, *models: LanguageModel, room: int = 0) -> tuple[Ask, str | None]:
+    """As much of the view as leaves room for the longest response, and more, in every model's context.
 
     A response is counted as a turn of its own, a few tokens more than it takes as an answer.
     """
@@ -92,7 +106,7 @@ def fitting(ask: Ask, *models: LanguageModel) -> tuple[Ask, str | None]:
 
         def tokens(one: Ask, model: LanguageModel = model, longest: int = longest) -> int | None:
             counted = model.count_tokens(conversation(one))
-            return None if counted is None else counted + longest
+            return None if counted is None else counted + longest + room
 
         fitted, _ = fit_view(fitted, tokens, model.context)
     return fitted, left_out(ask, fitted)
@@ -103,6 +117,32 @@ def likelihoods(model: LanguageModel, asks: Sequence[Ask]) -> list[Likelihoods]:
     return model.likelihood([LikelihoodRequest(turns=conversation(ask), continuations=ask.responses) for ask in asks])
 
 
+def _following(
+    one: tuple[LanguageModel, Sequence[Ask]],
+    other: tuple[LanguageModel, Sequence[Ask]] | None,
+    *,
+    scale: float = 1.0,
+    per_token: bool = True,
+) -> Follower | None:
+    """What one model finds likely, less what another does, for texts while they are written."""
+    followers = []
+    for model, asks in filter(None, (one, other)):
+        inner = in_process(model)
+        found = inner.follow([conversation(ask) for ask in asks]) if inner is not None else None
+        if found is None:
+            return None
+        followers.append(found)
+
+    def scores(candidates: Candidates) -> dict[int, list[float] | Failure]:
+        seen = followers[0].score(candidates)
+        without = followers[1].score(candidates) if other else {}
+        return {
+            place: _scores(found, without.get(place), scale=scale, per_token=per_token) for place, found in seen.items()
+        }
+
+    return Following(scores)
+
+
 def _rating(
     found: Likelihoods,
     *,
@@ -111,12 +151,19 @@ def _rating(
     note: str | None = None,
     per_token: bool = True,
 ) -> Rating:
+    scores = _scores(found, minus, scale=scale, per_token=per_token)
+    return Rating(unscored=scores.reason) if isinstance(scores, Failure) else Rating(scores, note=note)
+
+
+def _scores(
+    found: Likelihoods, minus: Likelihoods | None, *, scale: float = 1.0, per_token: bool = True
+) -> list[float] | Failure:
     if isinstance(found, Failure):
-        return Rating(unscored=found.reason)
+        return found
     if isinstance(minus, Failure):
-        return Rating(unscored=minus.reason)
+        return minus
     scores = []
     for index, likelihood in enumerate(found):
         total = likelihood.total - (minus[index].total if minus else 0.0)
         scores.append(scale * total / max(1, likelihood.tokens) if per_token else scale * total)
-    return Rating(scores, note=note)
+    return scores

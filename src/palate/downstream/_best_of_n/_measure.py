@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from palate.downstream._best_of_n._run import BonWriter, MarkLine, RewardLine
 from palate.downstream._best_of_n._settings import BonSettings
-from palate.downstream._critic import Critic, Draft, Mark
+from palate.downstream._critic import Critic, Draft, judged
 from palate.downstream._policy import Item
 from palate.downstream._samples import SampleSet
 from palate.engine import LanguageModel
 from palate.evaluate import LoadedModel, Report
-from palate.records import Ask, PalateError, Rating, View
+from palate.records import Ask, Rating, View
 from palate.rewards import rate
 from palate.views import Missing, ViewBuilder, ViewSpec
 
@@ -123,7 +122,7 @@ class Measurement:
                 self._tell(f"{self.critic.name} marks what was written seeing {name}", writer)
                 some = pending[start : start + step]
                 drafts = [Draft(item=item, text=text) for item in some for text in writer.samples[name, item.id].texts]
-                marks = iter(_judged(self.critic, drafts))
+                marks = iter(judged(self.critic, drafts))
                 writer.add_marks(
                     [
                         MarkLine(
@@ -140,27 +139,3 @@ def _ratings(model: LoadedModel, asks: Sequence[Ask | Missing]) -> list[Rating]:
     sound = [ask for ask in asks if isinstance(ask, Ask)]
     rated = iter(rate(model.model, sound) if sound else [])
     return [next(rated) if isinstance(ask, Ask) else Rating(unscored=ask.reason) for ask in asks]
-
-
-def _judged(critic: Critic, drafts: Sequence[Draft]) -> list[Mark]:
-    """One sound mark for each draft, or a clear error that names the critic."""
-    try:
-        marks = list(critic.judge(drafts))
-    except PalateError:
-        raise
-    except Exception as error:
-        raise PalateError(
-            f"the critic {critic.name!r} failed: {type(error).__name__}: {error}. What was marked before is kept: "
-            "the same command goes on from there."
-        ) from error
-    if len(marks) != len(drafts):
-        raise PalateError(f"the critic {critic.name!r} gave {len(marks)} marks for {len(drafts)} texts")
-    return [_sound(mark) for mark in marks]
-
-
-def _sound(mark: Mark) -> Mark:
-    """A score that is no finite number can be compared with nothing, and JSON has no word for it."""
-    parts = {name: value for name, value in mark.parts.items() if math.isfinite(value)}
-    if mark.score is not None and not math.isfinite(mark.score):
-        return Mark(unscored=f"the score is no finite number: {mark.score}", parts=parts)
-    return Mark(mark.score, mark.unscored, parts)
