@@ -19,6 +19,7 @@ def test_coauthor_takes_the_first_half_of_the_time(data_dir: Path) -> None:
     assert round(found.chosen[0], 2) == 0.49 and round(found.chance, 2) == 0.24
     assert found.chosen == sorted(found.chosen, reverse=True)
     assert found.lower is not None and found.upper is not None and found.upper > 2 * found.lower
+    assert found.over_time is not None and found.over_time[0] > 0.9 and found.over_time[-1] < 0.4
 
 
 def test_voters_of_convarg_disagree(data_dir: Path) -> None:

@@ -92,6 +92,15 @@ def test_coauthor_keeps_the_order_on_the_screen(data_dir: Path) -> None:
     )
 
 
+def test_coauthor_can_leave_out_what_was_recorded_in_another_way(data_dir: Path) -> None:
+    late = load_benchmark("coauthor,since=2021-08-23", data_dir=data_dir)
+    firsts = [item.shown is not None and item.shown[item.preferred] == 0 for item in late.comparisons]
+    assert len(firsts) == 8_502 and round(sum(firsts) / len(firsts), 2) == 0.29
+    assert all(judgement.date >= "2021-08-23" for user in late.users.values() for judgement in user.judgements)
+    with pytest.raises(PalateError, match="expected a day"):
+        load_benchmark("coauthor,since=monday", data_dir=data_dir)
+
+
 def test_squality_has_four_answers_to_each_question(data_dir: Path) -> None:
     benchmark = load_benchmark("squality", data_dir=data_dir)
     assert (len(benchmark.users), len(benchmark.completions)) == (24, 2_540)

@@ -99,6 +99,8 @@ def _habits(audit: BenchmarkAudit) -> Section:
     if found and found.median is not None:
         shares = f"{percent(found.lower)}, {percent(found.median)}, {percent(found.upper)}"
         rows.append((f"the first, by user: lowest tenth, middle, highest tenth of {found.users:,} users", shares))
+    if found and found.over_time:
+        rows.append(("the first, from the oldest quarter to the newest", ", ".join(map(percent, found.over_time))))
     notes = [] if found else ["Where people saw each response was not recorded."]
     return _facts("Length and position", rows, notes)
 

@@ -144,6 +144,17 @@ def _positions(audit: BenchmarkAudit) -> Iterator[Finding]:
         )
 
 
+def _positions_over_time(audit: BenchmarkAudit) -> Iterator[Finding]:
+    found = audit.positions.over_time if audit.positions else None
+    if found and max(found) - min(found) > MANY:
+        yield Finding(
+            "warning",
+            f"The first is chosen {percent(found[0])} of the time in the oldest quarter of the record and "
+            f"{percent(found[-1])} in the newest. People do not change so much: the way of recording may have.",
+            "Look at the shares by day, and take only what was recorded in one way.",
+        )
+
+
 def _leaks(audit: BenchmarkAudit) -> Iterator[Finding]:
     leaks, share = audit.leaks, f"of {audit.items:,} comparisons"
     if leaks.privileged_in_history:
@@ -232,6 +243,7 @@ _RULES: tuple[Callable[[BenchmarkAudit], Iterator[Finding]], ...] = (
     _leaks,
     _history,
     _positions,
+    _positions_over_time,
     _contradictions,
     _amounts,
     _groups,

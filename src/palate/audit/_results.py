@@ -98,6 +98,8 @@ class Positions(msgspec.Struct, frozen=True, kw_only=True):
     median: float | None
     upper: float | None
     """A tenth of these users take the first more often than this."""
+    over_time: list[float] | None
+    """Share of the first in each quarter of the record, the oldest first; nothing where dates are missing."""
 
 
 class CellSize(msgspec.Struct, frozen=True, kw_only=True):

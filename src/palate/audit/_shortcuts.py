@@ -12,6 +12,7 @@ from palate.records import Benchmark
 
 LEAST_FOR_HABIT = 10
 """Comparisons from which a user's share of firsts says anything."""
+QUARTERS = 4
 
 
 def measure_lengths(ratings: Ratings) -> Lengths:
@@ -24,11 +25,13 @@ def measure_positions(benchmark: Benchmark) -> Positions | None:
     places: list[int] = []
     chances: list[float] = []
     by_user: dict[str, list[bool]] = defaultdict(list)
+    dated: list[tuple[str, bool]] = []
     for item in benchmark.comparisons:
         if item.shown is not None:
             places.append(item.shown[item.preferred])
             chances.append(1 / len(item.responses))
             by_user[item.user_id].append(places[-1] == 0)
+            dated += [(item.date, places[-1] == 0)] if item.date else []
     if not places:
         return None
     habits = [float(np.mean(firsts)) for firsts in by_user.values() if len(firsts) >= LEAST_FOR_HABIT]
@@ -42,4 +45,10 @@ def measure_positions(benchmark: Benchmark) -> Positions | None:
         lower=lower,
         median=median,
         upper=upper,
+        over_time=_over_time(dated) if len(dated) == len(places) >= QUARTERS * LEAST_FOR_HABIT else None,
     )
+
+
+def _over_time(dated: list[tuple[str, bool]]) -> list[float]:
+    firsts = [first for _, first in sorted(dated, key=lambda one: one[0])]
+    return [float(np.mean(part)) for part in np.array_split(firsts, QUARTERS)]

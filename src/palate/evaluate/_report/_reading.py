@@ -45,8 +45,9 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 def readings(summary: Summary) -> list[Reading]:
-    """One reading for each reward model that is not a control."""
-    return [_read(summary, group) for group in groups(summary) if not group.control]
+    """One reading for each reward model that is neither a control nor the impersonal model of a training run."""
+    impersonal = {one.than for one in summary.over_baseline}
+    return [_read(summary, group) for group in groups(summary) if not group.control and group.rm not in impersonal]
 
 
 def _read(summary: Summary, group: Group) -> Reading:

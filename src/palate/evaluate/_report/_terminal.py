@@ -15,7 +15,7 @@ from rich.text import Text
 from palate.evaluate._report._groups import Group, Row, condensed, groups
 from palate.evaluate._report._numbers import CLEAR, MINUS, count, percent, percent_interval, points, points_interval
 from palate.evaluate._report._reading import Reading, readings
-from palate.evaluate._results import Gain, OverBaseline, Result, Summary
+from palate.evaluate._results import Gain, Result, Summary
 
 BAR_CELLS = 20
 INDENT = 2
@@ -175,26 +175,25 @@ def _print_over_baseline(paper: _Paper, summary: Summary) -> None:
     """For training runs: what each model adds to the impersonal one, by how much is known of the user."""
     if not summary.over_baseline:
         return
-    known = list(dict.fromkeys(one.known for one in summary.over_baseline))
-    found = {(one.rm, one.view, one.known): one for one in summary.over_baseline}
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("model", overflow="fold", vertical="bottom")
-    table.add_column("view", overflow="fold", vertical="bottom")
-    for name in known:
-        title = "all users" if name == "any" else f"{name} known"
-        table.add_column(title, justify="right", no_wrap=True, vertical="bottom")
-    for rm, view in dict.fromkeys((one.rm, one.view) for one in summary.over_baseline):
-        cells = [_over(found.get((rm, view, name))) for name in known]
-        table.add_row(paper.plain(rm), paper.plain(view), *(paper.plain(cell) for cell in cells))
     paper.console.print()
     paper.console.print(paper.plain(f"Over {summary.over_baseline[0].than}, which knows nobody", style="bold"))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("view", overflow="fold")
+    table.add_column("known of the user")
+    for title in ("gain", "95%", "users", "n"):
+        table.add_column(title, justify="right", no_wrap=True)
+    shown: tuple[str, str] | None = None
+    order = list(dict.fromkeys((one.rm, one.view) for one in summary.over_baseline))
+    for one in sorted(summary.over_baseline, key=lambda one: order.index((one.rm, one.view))):
+        if shown is None or shown[0] != one.rm:
+            table.add_row(paper.plain(one.rm))
+        label = "" if shown == (one.rm, one.view) else f"  {one.view}"
+        shown = (one.rm, one.view)
+        known = "all users" if one.known == "any" else f"{one.known} judgements"
+        gain = points(one.difference) + ("*" if one.q < CLEAR else " ")
+        figures = (gain, points_interval(one.low, one.high), f"{one.users:,}", f"{one.n:,}")
+        table.add_row(paper.plain(label), known, *(paper.plain(figure) for figure in figures))
     paper.console.print(Padding(table, (0, 0, 0, INDENT)))
-
-
-def _over(one: OverBaseline | None) -> str:
-    if one is None:
-        return ""
-    return f"{points(one.difference)}{'*' if one.q < CLEAR else ' '} {points_interval(one.low, one.high)}"
 
 
 def _print_warnings(paper: _Paper, summary: Summary) -> None:
