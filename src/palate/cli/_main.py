@@ -23,7 +23,10 @@ app.command("palate.cli.adapt:adapt", help="Teach a trained model a new user fro
 app.command(
     "palate.cli.bon:best_of_n", name="bon", help="Let reward models choose among a policy's own texts (best-of-N)."
 )
+app.command("palate.cli.guide:guide", help="Let reward models steer a policy while it writes; policy accuracy.")
 app.command("palate.cli.serve:serve", help="Serve reward models over HTTP, for other trainers.")
+app.command("palate.cli.ppo:ppo", help="Train a policy with a reward model, and judge it on held-out users.")
+app.command("palate.cli.steer:steer", help="Set every way of steering a policy beside what the user really wrote.")
 app.command("palate.cli.report:report", help="Make the table and the page of a run anew, without the model.")
 app.command("palate.cli.compare:compare", help="Tell which differences between two runs are real.")
 app.command(

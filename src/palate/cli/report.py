@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,7 +37,9 @@ def report(
     from palate.evaluate import Run, summarise
     from palate.evaluate import without_users as anonymous
 
-    if best_of_n_reported(run, read_again=read_again, json=json):
+    training = partial(ppo_reported, without_users=without_users)
+    others = (best_of_n_reported, guide_reported, training, steer_reported)
+    if any(reported(run, read_again=read_again, json=json) for reported in others):
         return
     opened = Run.open(run)
     summary = summarise(opened, again=read_again)
@@ -57,6 +60,55 @@ def best_of_n_reported(folder: Path, *, read_again: bool, json: bool) -> bool:
         raise PalateError(f"{folder} is a best-of-N run, whose ratings cannot be read again; leave out --read-again")
     summary = summarise_best_of_n(BonRun.open(folder))
     show_best_of_n(summary, write_best_of_n(summary), json=json)
+    return True
+
+
+def guide_reported(folder: Path, *, read_again: bool, json: bool) -> bool:
+    """Make the report of a guided run anew; False where the folder is a run of another kind."""
+    from palate.cli.guide import show as show_guide
+    from palate.downstream import GuideRun, summarise_guide, write_guide
+    from palate.records import PalateError
+
+    if not GuideRun.is_one(folder):
+        return False
+    if read_again:
+        raise PalateError(f"{folder} is a guided run, whose ratings cannot be read again; leave out --read-again")
+    summary = summarise_guide(GuideRun.open(folder))
+    show_guide(summary, write_guide(summary), json=json)
+    return True
+
+
+def ppo_reported(folder: Path, *, read_again: bool, json: bool, without_users: bool = False) -> bool:
+    """Make the report of a training run anew; False where the folder is a run of another kind."""
+    import msgspec
+
+    from palate.cli.ppo import show as show_ppo
+    from palate.downstream import PpoRun, summarise_ppo, write_ppo
+    from palate.records import PalateError
+
+    if not PpoRun.is_one(folder):
+        return False
+    if read_again:
+        raise PalateError(f"{folder} is a training run, whose ratings cannot be read again; leave out --read-again")
+    summary = summarise_ppo(PpoRun.open(folder))
+    if without_users:
+        summary = msgspec.structs.replace(summary, examples=[])
+    show_ppo(summary, write_ppo(summary), json=json)
+    return True
+
+
+def steer_reported(folder: Path, *, read_again: bool, json: bool) -> bool:
+    """Make the table of steering anew from the runs beside it; False where the folder is a run of another kind."""
+    from palate.cli.steer import show as show_steer
+    from palate.downstream import SteerRun, summarise_steer, write_steer
+    from palate.records import PalateError
+
+    if not SteerRun.is_one(folder):
+        return False
+    if read_again:
+        raise PalateError(f"{folder} is a table of other runs; read them again one by one, and leave out --read-again")
+    summary = summarise_steer(SteerRun.open(folder))
+    show_steer(summary, write_steer(summary), json=json)
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Mapping
+from datetime import date
 from pathlib import Path
 
 import msgspec
@@ -215,6 +216,13 @@ def _whole_number(options: Options, name: str) -> int:
         raise PalateError(f"option {name}={options[name]}: expected a whole number") from None
 
 
+def _day(options: Options, name: str) -> date | None:
+    try:
+        return date.fromisoformat(options[name]) if name in options else None
+    except ValueError:
+        raise PalateError(f"option {name}={options[name]}: expected a day such as 2021-08-23") from None
+
+
 def _yes_or_no(options: Options, name: str) -> bool:
     value = options.get(name, "false").lower()
     if value not in ("true", "false"):
@@ -239,7 +247,7 @@ _READERS: dict[str, tuple[Callable[[Path, Options], Draft], tuple[str, ...]]] = 
         lambda folder, options: read_stackexchange(folder, pairs=_yes_or_no(options, "pairs")),
         ("pairs",),
     ),
-    "coauthor": (lambda folder, options: read_coauthor(folder), ()),
+    "coauthor": (lambda folder, options: read_coauthor(folder, since=_day(options, "since")), ("since",)),
     "squality": (lambda folder, options: _in_pairs(read_squality(folder), options), ("pairs",)),
     "acl-titles": (lambda folder, options: _in_pairs(read_acl_titles(folder), options), ("pairs",)),
 }

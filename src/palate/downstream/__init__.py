@@ -13,13 +13,48 @@ from palate.downstream._best_of_n import (
 from palate.downstream._choice import best_of, chosen_probabilities, divergence_bound
 from palate.downstream._critic import Critic, Draft, Mark
 from palate.downstream._critics import CRITICS, make_critic
+from palate.downstream._guide import (
+    GuideRun,
+    GuideSummary,
+    Guiding,
+    guide,
+    guide_markdown,
+    guide_page,
+    print_guide,
+    summarise_guide,
+    tilted,
+    write_guide,
+)
 from palate.downstream._policy import Drawing
+from palate.downstream._ppo import (
+    PpoRun,
+    PpoSummary,
+    StepLine,
+    Training,
+    ppo,
+    ppo_markdown,
+    ppo_page,
+    print_ppo,
+    summarise_ppo,
+    watching,
+    write_ppo,
+)
 from palate.downstream._reference import ReferenceCritic
 from palate.downstream._rejected import pairs_against_policy
 from palate.downstream._rubric import RubricCritic
 from palate.downstream._samples import SampleLine, SampleSet, SampleSettings
 from palate.downstream._simulate import ceiling, simulate, simulate_by_options
-from palate.downstream._simulated import SimulatedCritic
+from palate.downstream._simulated import SimulatedCritic, SimulatedReward
+from palate.downstream._steer import (
+    SteerRun,
+    SteerSummary,
+    print_steer,
+    steer,
+    steer_markdown,
+    steer_page,
+    summarise_steer,
+    write_steer,
+)
 from palate.downstream._taste import taste_of, utility
 
 __all__ = [
@@ -29,13 +64,23 @@ __all__ = [
     "Critic",
     "Draft",
     "Drawing",
+    "GuideRun",
+    "GuideSummary",
+    "Guiding",
     "Mark",
+    "PpoRun",
+    "PpoSummary",
     "ReferenceCritic",
     "RubricCritic",
     "SampleLine",
     "SampleSet",
     "SampleSettings",
     "SimulatedCritic",
+    "SimulatedReward",
+    "SteerRun",
+    "SteerSummary",
+    "StepLine",
+    "Training",
     "best_of",
     "best_of_n",
     "best_of_n_markdown",
@@ -43,13 +88,33 @@ __all__ = [
     "ceiling",
     "chosen_probabilities",
     "divergence_bound",
+    "guide",
+    "guide_markdown",
+    "guide_page",
     "make_critic",
     "pairs_against_policy",
+    "ppo",
+    "ppo_markdown",
+    "ppo_page",
     "print_best_of_n",
+    "print_guide",
+    "print_ppo",
+    "print_steer",
     "simulate",
     "simulate_by_options",
+    "steer",
+    "steer_markdown",
+    "steer_page",
     "summarise_best_of_n",
+    "summarise_guide",
+    "summarise_ppo",
+    "summarise_steer",
     "taste_of",
+    "tilted",
     "utility",
+    "watching",
     "write_best_of_n",
+    "write_guide",
+    "write_ppo",
+    "write_steer",
 ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from palate.downstream._critic import Draft, Mark
-from palate.downstream._taste import contributions, is_simulated, taste_fingerprint, taste_of
-from palate.records import Comparison, Completion, PalateError
+from palate.downstream._taste import contributions, is_simulated, taste_fingerprint, taste_of, utility
+from palate.records import Ask, Comparison, Completion, PalateError, Rating
 
 
 class SimulatedCritic:
@@ -30,6 +30,34 @@ class SimulatedCritic:
     def judge(self, drafts: Sequence[Draft]) -> list[Mark]:
         """The user's utility of each text, and what each loved or hated thing adds to it."""
         return [_mark(draft) for draft in drafts]
+
+
+class SimulatedReward:
+    """The same as a reward model: the utility of whoever the view is of. The truth, for checks, and no model.
+
+    It rates as the user that the view names, a stranger where it is a stranger's; one that names nobody is unscored.
+    """
+
+    name = "sim"
+    knows_users = True
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with whatever could change a utility."""
+        return f"sim-{taste_fingerprint()}"
+
+    def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+        """The utility of each response."""
+        return [_rating(ask) for ask in asks]
+
+
+def _rating(ask: Ask) -> Rating:
+    if ask.view.user_id is None or not is_simulated(ask.view.user_id):
+        return Rating(unscored="the view does not name a simulated user; show one, such as user or judgements:4")
+    if not all(response.strip() for response in ask.responses):
+        return Rating(unscored="a text is empty, and nobody has a taste for nothing")
+    taste = taste_of(ask.view.user_id)
+    return Rating([utility(taste, response) for response in ask.responses])
 
 
 def _mark(draft: Draft) -> Mark:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from jinja2 import TemplateError
@@ -28,6 +28,7 @@ class Chat:
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         self.templated = bool(getattr(tokenizer, "chat_template", None))
+        self._head_ids = lru_cache(maxsize=256)(self.ids)  # guided texts begin with the same words at every step
 
     def prompt(self, turns: Conversation, opening: str = "") -> str:
         """The text after which the model answers."""
@@ -91,10 +92,11 @@ class Chat:
     def _many_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The long beginning that all texts share is tokenized once, where the tokenizer allows it."""
         head = self._splittable_head(texts)
-        if not head:
-            return [self.ids(text) for text in texts]
-        first = self.ids(head)
-        return [first + self.ids(text[len(head) :]) for text in texts]
+        tails = [text[len(head) :] for text in texts]
+        found: list[list[int]] = self.tokenizer(tails, add_special_tokens=not self.templated, verbose=False)[
+            "input_ids"
+        ]
+        return [self._head_ids(head) + ids for ids in found] if head else found
 
     def _splittable_head(self, texts: Sequence[str]) -> str:
         if not (self.templated and self._splits_at_special_tokens):

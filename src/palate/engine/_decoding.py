@@ -43,7 +43,14 @@ class Decoding:
         pad_id: int,
         record: bool,
         static: bool = False,
+        begun: Sequence[Tensor] | None = None,
     ) -> None:
+        self._forced = 0
+        if begun is not None:  # all but the last token was read: that one is the first that is written, and not drawn
+            self._forced, most_tokens = 1, most_tokens + 1
+            self._first = torch.tensor([prompt[-1] for prompt in prompts], device=decoder.device)
+            prompts = [prompt[:-1] for prompt in prompts]
+        self._begun = begun
         self._decoder, self._draw, self._prompts = decoder, draw, prompts
         self._most_tokens = most_tokens
         self._record, self._static = record, static or record
@@ -68,9 +75,12 @@ class Decoding:
     def run(self) -> list[list[list[int]]]:
         """For each prompt the tokens of its samples; what comes after an end token is to be ignored."""
         samples = self._keys.shape[1]
-        first = self._read_prompts().repeat_interleave(samples, 0)
-        self._written[:, :, 0] = self._draw(first, self._keys.flatten(), self._place).view(self._keys.shape)
-        del first
+        if self._begun is not None:
+            self._go_on(self._begun)
+        else:
+            first = self._read_prompts().repeat_interleave(samples, 0)
+            self._written[:, :, 0] = self._draw(first, self._keys.flatten(), self._place).view(self._keys.shape)
+            del first
         looks_every = 16 if self._decoder.device.type == "cuda" else 1  # a look at the tokens waits for the GPU
         for step in range(1, self._most_tokens):
             if step % looks_every == 0 and len(self._ends):
@@ -88,7 +98,14 @@ class Decoding:
                 self._plain_step(step)
         self._put_aside()
         texts = self._result.view(len(self._prompts), samples, -1).tolist()
-        return [rows[:count] for rows, count in zip(texts, self._counts, strict=True)]
+        return [[row[self._forced :] for row in rows[:count]] for rows, count in zip(texts, self._counts, strict=True)]
+
+    def _go_on(self, begun: Sequence[Tensor]) -> None:
+        """From keys and values that were computed elsewhere, (layers, 2, heads, tokens, size) of each prompt."""
+        for place, held in enumerate(begun):
+            for layer, part in enumerate(held):
+                self._memory.prefix[layer][:, place, :, : part.shape[2]] = part
+        self._written[:, :, 0] = self._first[:, None]
 
     def _read_prompts(self) -> Tensor:
         return torch.cat(
@@ -120,7 +137,7 @@ class Decoding:
         if mask is not None:
             mask = torch.cat([mask, mask.new_zeros(len(mask), 1, step)], -1)
         logits = self._decoder.step(self._written[:, :, step - 1], self._memory, angles, step - 1, mask)
-        self._place.fill_(step)
+        self._place.fill_(step - self._forced)
         self._written[:, :, step] = self._draw(logits, self._keys.flatten(), self._place).view(self._keys.shape)
 
     def _static_step(self) -> None:
@@ -159,7 +176,7 @@ class Decoding:
         tokens = self._written.index_select(2, self._place)[:, :, 0]
         held = (self._memory, self._angles, self._lengths, self._place, self._padding)
         logits = self._decoder.step_in_place(tokens, *held, layers=layers)
-        return self._draw(logits, self._keys.flatten(), self._place + 1)
+        return self._draw(logits, self._keys.flatten(), self._place + (1 - self._forced))
 
     def _let_go(self) -> bool:
         """Drop rows that have ended, once that halves the batch; whether any are left."""

@@ -58,6 +58,11 @@ class _Loaded:
         """The files, the precision, the kind of device, and how conversations are written."""
         return f"{folder_fingerprint(self._folder)}-{self._dtype}-{self._device.split(':')[0]}-{RENDERING}"
 
+    @property
+    def device(self) -> str:
+        """Where it runs: `cpu` or `cuda`."""
+        return self._device
+
     def _chat(self) -> Chat:
         """The tokenizer with its template; that there is none is an error now, not after an hour."""
         from palate.engine._chat import Chat
@@ -226,11 +231,16 @@ class LocalModel(_Loaded):
 
         return Reader(self._model)
 
-    def steps(self, conversations: Sequence[Conversation]) -> Steps | None:
-        """These conversations, to be answered under guidance; None where the model cannot go on from what it read."""
+    def steps(self, conversations: Sequence[Conversation]) -> Steps:
+        """These conversations, to be answered while somebody else chooses among the next tokens."""
         from palate.engine._steps import Steps
 
-        return Steps(self, self._reader, self._sampler, conversations) if self._reader.able else None
+        if not self._reader.able:
+            raise PalateError(
+                f"{self.name} cannot go on from what it has read (it keeps a running state, or its layers are not all "
+                "of one kind), so that it cannot be guided; name another model"
+            )
+        return Steps(self, self._reader, self._sampler, conversations)
 
     def follow(self, conversations: Sequence[Conversation]) -> LikelihoodFollower | None:
         """Likelihoods of answers while they are written; None where the model cannot go on from what it read."""

@@ -44,6 +44,8 @@ class _Work:
     prompt: Sequence[int]
     seed: int
     samples: range
+    begun: Tensor | None = None
+    """Keys and values of all tokens but the last, where they are known."""
 
     @property
     def keys(self) -> list[int]:
@@ -87,13 +89,19 @@ class Sampler:
         temperature: float,
         top_p: float,
         seeds: Sequence[int],
+        begun: Sequence[Tensor] | None = None,
     ) -> list[list[Sampled]]:
-        """For each prompt, token ids with a seed of its own, so many continuations. Temperature 0 is greedy."""
+        """For each prompt, token ids with a seed of its own, so many continuations. Temperature 0 is greedy.
+
+        `begun` are keys and values of every prompt but its last token, (layers, 2, heads, tokens, size); where our own
+        decoder runs, prompts need not be read again then.
+        """
         if not all(len(prompt) for prompt in prompts):
             raise ValueError("a prompt needs at least one token")
         settings = _Settings(most_tokens, temperature, top_p)
-        pairs = enumerate(zip(prompts, seeds, strict=True))
-        work = [_Work(index, prompt, seed, range(samples)) for index, (prompt, seed) in pairs]
+        known = begun if begun is not None else [None] * len(prompts)
+        triples = enumerate(zip(prompts, seeds, known, strict=True))
+        work = [_Work(index, prompt, seed, range(samples), held) for index, (prompt, seed, held) in triples]
         done = [[Sampled([], False)] * samples for _ in prompts]
         if most_tokens < 1 or samples < 1:
             return done
@@ -113,6 +121,7 @@ class Sampler:
         waiting = work
         while waiting:
             group, waiting = self._next_group(waiting, settings.most_tokens, decoder.bytes_a_token)
+            begun = [item.begun for item in group if item.begun is not None]
             try:
                 decoding = Decoding(
                     decoder,
@@ -123,6 +132,7 @@ class Sampler:
                     end_ids=self._end_ids,
                     pad_id=self._pad_id,
                     record=self._record,
+                    begun=begun or None,
                 )
                 rows = decoding.run()
             except RuntimeError as error:  # on a CPU, torch has no type of its own for this

@@ -99,7 +99,7 @@ class Run:
         except (msgspec.DecodeError, OSError) as error:
             raise PalateError(
                 f"{file} cannot be read as a run of palate eval or palate train: {error}. "
-                "Runs of palate bon are read by palate report alone."
+                "Runs of palate bon, palate guide and palate ppo are read by palate report alone."
             ) from error
         return cls(folder, settled.settings)
 

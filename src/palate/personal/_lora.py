@@ -53,6 +53,7 @@ class LoraModel:
     method_name = "lora"
     name = "personal:lora"
     batch_size = 256
+    knows_users = True
 
     def __init__(
         self, settings: LoraSettings | None = None, *, device: str | None = None, report: Report | None = None

@@ -38,6 +38,7 @@ class PersonalModel:
     """
 
     batch_size = 1024
+    knows_users = True
 
     def __init__(self, method: str = "per-user", *, features: str = "minilm+traits", seed: int = 0) -> None:
         require("torch", "local")

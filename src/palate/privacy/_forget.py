@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from palate.data import Pseudonyms, load_benchmark
+from palate.downstream import SteerRun
 from palate.engine import AnswerCache, cache_folder, forget_vectors, text_hash, texts_with_vectors, vectors_folder
 from palate.evaluate import Report, Run
 from palate.personal import TUNED, describe_model, erase_user
@@ -18,6 +19,14 @@ from palate.privacy._places import Place, Tally
 from palate.privacy._receipt import Receipt
 from palate.privacy._rewrite_lines import FileChange, refuse_read_only, sha256
 from palate.privacy._run_folder import erase_from_run
+from palate.privacy._text_folders import (
+    erase_from_texts,
+    is_run_of_texts,
+    is_samples,
+    made_anew,
+    owners,
+    shared_samples,
+)
 from palate.privacy._traces import Search, traces_of
 from palate.records import PalateError
 
@@ -51,19 +60,27 @@ def forget(
     """
     report = progress or (lambda what, done, total: None)
     data, runs = [folder.resolve() for folder in data], [folder.resolve() for folder in runs]
+    tables = [folder for folder in runs if SteerRun.is_one(folder)]
+    parts = [part for folder in tables for part in SteerRun.open(folder).folders()]
+    named = [folder for folder in runs if is_samples(folder)]
+    runs = list(dict.fromkeys([*(run for run in runs if run not in (*tables, *named)), *parts]))
     models = [folder.resolve() for folder in models]
     models = [*models, *(file.parent for run in runs for file in sorted(run.glob("models/**/model.json")))]
-    steps = 3 + len(data) + len(runs) + len(models)
+    samples = list(dict.fromkeys([*named, *(folder for run in runs for folder in shared_samples(run))]))
+    steps = 3 + len(data) + len(runs) + len(samples) + len(models)
     report("reading what is known of the user", 0, steps)
-    person = _gather(user, data, runs, models)
+    person = _gather(user, data, runs, models, (*samples, *tables))
     traces = traces_of(person, names)
     places: list[Place] = []
     profile_texts: list[str] = []
-    for run in runs:
+    for run in (*samples, *runs):  # runs tell whose the samples are
         report(f"erasing from {run}", len(places) + 1, steps)
-        place, texts = erase_from_run(run, person, write=not dry_run)
+        erase = erase_from_texts if run in samples or is_run_of_texts(run) else erase_from_run
+        place, texts = erase(run, person, write=not dry_run)
         places.append(place)
         profile_texts += texts
+    for folder in tables:
+        places.append(made_anew(folder, write=not dry_run))
     retrain: list[str] = []
     for folder in models:
         report(f"erasing from {folder}", len(places) + 1, steps)
@@ -92,9 +109,11 @@ def forget(
     )
 
 
-def _gather(user: str, data: Sequence[Path], runs: Sequence[Path], models: Sequence[Path]) -> Person:
+def _gather(
+    user: str, data: Sequence[Path], runs: Sequence[Path], models: Sequence[Path], elsewhere: Sequence[Path]
+) -> Person:
     """Read everything first; refuse what is not there, not ours, or not to be written."""
-    if not (data or runs or models):
+    if not (data or runs or models or elsewhere):
         raise PalateError(
             "name the places to erase from: --data FOLDER, --run RUN, --model MODEL, each as often as needed"
         )
@@ -104,11 +123,13 @@ def _gather(user: str, data: Sequence[Path], runs: Sequence[Path], models: Seque
         person.learn(load_benchmark(folder))
     known = person.known
     for run in runs:
-        known |= any(item.user_id == user for item in Run.open(run).items())
-        known |= any(view.user_id == user for view in Run.open(run).views())
+        person.items |= {item for item, owner in owners(run) if owner == user}
+        if not is_run_of_texts(run):
+            known |= any(view.user_id == user for view in Run.open(run).views())
+    known |= bool(person.items)
     for folder in models:
         known |= user in describe_model(folder).users
-    for folder in (*data, *runs, *models):
+    for folder in (*data, *runs, *models, *elsewhere):
         refuse_read_only(folder)
     if not known:
         # No name is suggested: it would tell whoever mistypes an id who else is here.

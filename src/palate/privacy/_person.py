@@ -25,6 +25,8 @@ class Person:
     """Prompt and responses, sorted, of choices that nobody else was offered."""
     known: bool = False
     """Whether any record is theirs."""
+    items: set[str] = field(default_factory=set)
+    """Ids of their comparisons and completions."""
     others: set[str] = field(default_factory=set)
     """All texts of everybody else but those that this user wrote, to tell what is this user's alone."""
     _others_wrote: set[str] = field(default_factory=set)
@@ -40,6 +42,8 @@ class Person:
         own = _Texts.of(benchmark, lambda user: user == self.id)
         others = _Texts.of(benchmark, lambda user: user != self.id)
         self.known |= self.id in benchmark.users or bool(own.choices)
+        self.items |= {item.id for item in benchmark.comparisons if item.user_id == self.id}
+        self.items |= {item.id for item in benchmark.completions if item.user_id == self.id}
         self._others_wrote |= others.wrote
         self._others_chose |= others.choices
         self.wrote = {text for text in self.wrote | own.wrote if len(text) >= SHORTEST} - self._others_wrote

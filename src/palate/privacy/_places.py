@@ -11,7 +11,7 @@ import msgspec
 
 from palate.privacy._rewrite_lines import FileChange, Row
 
-Kind = Literal["benchmark", "run", "model", "vectors", "answers"]
+Kind = Literal["benchmark", "run", "samples", "model", "vectors", "answers"]
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

@@ -140,5 +140,15 @@ def personal(folder: str) -> RewardModel:
     return model
 
 
+@reward_model("sim")
+def sim() -> RewardModel:
+    """The simulated user's own utility: the truth, to check others against; it knows no real user."""
+    import importlib
+
+    # By name, as above.
+    model: RewardModel = importlib.import_module("palate.downstream").SimulatedReward()
+    return model
+
+
 CONTROLS = ("random", "longest", "shortest", "first", "overlap")
 """What a personal model has to beat before it counts."""

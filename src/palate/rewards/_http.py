@@ -60,6 +60,7 @@ class HttpReward:
     """
 
     order_sensitive = False
+    knows_users = True  # the server may, and says so if not
 
     def __init__(
         self,

@@ -54,7 +54,7 @@ def best_of_n(
         benchmark = load_benchmark(benchmark, data_dir=Path(data_dir) if data_dir else None)
     items = sample_items(prompts(benchmark), limit, seed)
     shown, seen = resolve_views(policy_views), resolve_views(views or default_views(benchmark)[:2][-1:])
-    judge = _critic(critic, benchmark)
+    judge = as_critic(critic, benchmark)
     judge.require(items)
     allowance = parse_budget(budget) if budget else None
     author = Writer(open_by_spec(writer)) if any(map(is_written, (*shown, *seen))) else None
@@ -149,7 +149,8 @@ def sample_settings(settings: BonSettings, spec: ViewSpec) -> SampleSettings:
     )
 
 
-def _critic(critic: str | Critic, benchmark: Benchmark) -> Critic:
+def as_critic(critic: str | Critic, benchmark: Benchmark) -> Critic:
+    """A critic by name, or the one that was given."""
     if not isinstance(critic, str):
         return critic
     from palate.downstream._critics import make_critic

@@ -43,6 +43,7 @@ def _lines(summary: BonSummary) -> Iterator[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
+    """A table under a heading of its own."""
     yield from ("", f"## {safe_markdown(table.title)}", "", _line([safe_markdown(title) for title in table.titles]))
     yield _line(["---" if position < table.words else "---:" for position in range(len(table.titles))])
     yield from (_line([safe_markdown(cell) for cell in row]) for row in table.rows)

@@ -101,7 +101,7 @@ class Measurement:
                             item=item.id,
                             rating=rating,
                         )
-                        for (item, _), rating in zip(asks, _ratings(model, [ask for _, ask in asks]), strict=True)
+                        for (item, _), rating in zip(asks, ratings_of(model, [ask for _, ask in asks]), strict=True)
                     ]
                 )
 
@@ -135,7 +135,8 @@ class Measurement:
                 )
 
 
-def _ratings(model: LoadedModel, asks: Sequence[Ask | Missing]) -> list[Rating]:
+def ratings_of(model: LoadedModel, asks: Sequence[Ask | Missing]) -> list[Rating]:
+    """A rating for each ask; unscored where there is nothing to ask."""
     sound = [ask for ask in asks if isinstance(ask, Ask)]
     rated = iter(rate(model.model, sound) if sound else [])
     return [next(rated) if isinstance(ask, Ask) else Rating(unscored=ask.reason) for ask in asks]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table as Grid
@@ -32,10 +35,11 @@ def print_best_of_n(summary: BonSummary, console: Console) -> None:
     console.print(printable(FOOTNOTE, console, "dim"))
     if summary.findings:
         console.print()
-        console.print(_findings(summary, console))
+        console.print(findings_grid(summary.findings, console))
 
 
 def _grid(table: Table, console: Console) -> Grid:
+    """A table as a terminal shows it."""
     grid = Grid(box=None, pad_edge=False, padding=(0, 2 if console.width >= ROOMY else 1, 0, 0), header_style="dim")
     for position, title in enumerate(table.titles):
         numbers = position >= table.words
@@ -51,10 +55,20 @@ def _grid(table: Table, console: Console) -> Grid:
     return grid
 
 
-def _findings(summary: BonSummary, console: Console) -> Grid:
+class Finding(Protocol):
+    """What a reader should know, in words."""
+
+    @property
+    def severity(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+
+def findings_grid(findings: Sequence[Finding], console: Console) -> Grid:
+    """Findings one under the other."""
     grid = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for finding in summary.findings:
+    for finding in findings:
         grid.add_row(Text(finding.severity, style=_STYLES[finding.severity]), printable(finding.text, console))
     return grid

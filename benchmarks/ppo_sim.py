@@ -1,0 +1,170 @@
+"""Does training with a personal reward serve people better? SmolLM2, simulated users, four rewards, several seeds.
+
+    python benchmarks/ppo_sim.py --out ppo-sim                    # on a GPU; about two minutes a run, twelve runs
+    python benchmarks/ppo_sim.py --out ppo-sim --report           # the table of what is there, without training
+    python benchmarks/ppo_sim.py --policy FOLDER --seeds 0 --rewards sim --steps 5 --users 24    # a small try
+
+Rewards: `sim`, the user's true utility; `personal`, a model (per-user weights on countable traits) that was trained
+on other simulated users and knows these by the judgements it is shown; `impersonal`, Bradley-Terry on the same
+traits; `random`. The critic is the true utility in all cases, on users and prompts that were held out.
+The same command goes on where it stopped; a run that is done is read from its folder.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# A script's folder comes first on the path, and this one holds a statistics.py that is not Python's.
+sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != Path(__file__).parent.resolve()]
+
+import argparse
+import time
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+from rich.box import MARKDOWN
+from rich.console import Console
+from rich.table import Table
+
+from palate.data import load_benchmark
+from palate.downstream import PpoSummary, Training, ppo, write_ppo
+from palate.personal import PersonalModel
+
+OTHERS = 1000
+"""The seed of the users that personal models are trained on; none of them is trained or tested on here."""
+METHODS = {"personal": "per-user", "impersonal": "bradley-terry"}
+REWARDS = ("sim", "personal", "impersonal", "random")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--policy", default="smollm2")
+    parser.add_argument("--rewards", nargs="+", choices=REWARDS, default=REWARDS)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--users", type=int, default=120)
+    parser.add_argument("--view", default="judgements:12", help="what the reward model sees")
+    parser.add_argument("--policy-view", default="oracle", help="what the policy sees")
+    parser.add_argument("--algorithm", choices=("ppo", "rloo"), default="ppo")
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--prompts", type=int, default=64)
+    parser.add_argument("--samples", type=int, default=4)
+    parser.add_argument("--tokens", type=int, default=96)
+    parser.add_argument("--learning-rate", type=float, default=1e-5)
+    parser.add_argument("--kl", type=float, default=0.05)
+    parser.add_argument("--batch-tokens", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no run after this long")
+    parser.add_argument("--out", type=Path, default=Path("ppo-sim"))
+    parser.add_argument("--report", action="store_true")
+    return parser.parse_args()
+
+
+def trained_models(folder: Path) -> dict[str, str]:
+    """The two models that are learned, each trained once: what `--rm` calls them, by their name here."""
+    found = {"sim": "sim", "random": "random"}
+    others = None
+    for name, method in METHODS.items():
+        target = folder / "models" / name
+        if not (target / "model.json").exists():
+            others = others or load_benchmark(f"sim,users=200,seed={OTHERS}")
+            print(f"training {method} on {len(others.users)} other users", flush=True)
+            PersonalModel(method, features="traits").fit(others.comparisons, others.users).save(target)
+        found[name] = f"personal:{target}"
+    return found
+
+
+def runs(options: argparse.Namespace) -> Iterator[tuple[str, int, PpoSummary]]:
+    models = trained_models(options.out)
+    training = Training(
+        algorithm=options.algorithm,
+        steps=options.steps,
+        prompts=options.prompts,
+        samples=options.samples,
+        tokens=options.tokens,
+        learning_rate=options.learning_rate,
+        kl=options.kl,
+        unscored="leave-out",  # an empty text has no utility; it is not paid, and it does not end the run
+        batch_tokens=options.batch_tokens,
+    )
+    begun = time.monotonic()
+    for seed in options.seeds:
+        for reward in options.rewards:
+            if time.monotonic() - begun > 60 * options.minutes:
+                return
+            started = time.monotonic()
+            summary = ppo(
+                f"sim,users={options.users},seed={seed}",
+                options.policy,
+                models[reward],
+                "sim",
+                view=options.view,
+                policy_view=options.policy_view,
+                training=training,
+                checkpoint_every=options.steps,
+                seed=seed,
+                out=options.out,
+                say=print,
+            )
+            write_ppo(summary)
+            change = summary.score
+            told = "no score" if change is None else f"{change.difference:+.3f} ({change.low} to {change.high})"
+            print(f"{reward}, seed {seed}: {told}, {time.monotonic() - started:.0f} s", flush=True)
+            yield reward, seed, summary
+
+
+def read(folder: Path) -> Iterator[tuple[str, int, PpoSummary]]:
+    for file in sorted(folder.glob("*/summary.json")):
+        summary = msgspec.json.decode(file.read_bytes(), type=PpoSummary)
+        names = {f"personal:{method}": name for name, method in METHODS.items()}
+        yield names.get(summary.reward_model, summary.reward_model), summary.seed, summary
+
+
+def table(found: list[tuple[str, int, PpoSummary]]) -> Table:
+    made = Table(box=MARKDOWN)
+    for title in ("reward", "seed", "policy sees"):
+        made.add_column(title)
+    for title in ("critic's score", "95%", "p", "own reward", "KL", "entropy", "tokens", "training, s"):
+        made.add_column(title, justify="right")
+    for reward, seed, one in sorted(found, key=lambda row: (REWARDS.index(row[0]), row[2].policy_view, row[1])):
+        if one.score is None or one.before is None or one.after is None or not one.complete:
+            continue
+        low, high = one.score.low, one.score.high
+        made.add_row(
+            reward,
+            str(seed),
+            one.policy_view,
+            f"{one.before.score:.3f} to {one.after.score:.3f} ({one.score.difference:+.3f})",
+            "" if low is None or high is None else f"{low:+.3f} to {high:+.3f}",
+            f"{one.score.p:.3f}",
+            "" if one.reward is None else f"{one.reward.difference:+.3f}",
+            f"{one.curve[-1].kl:.1f}",
+            f"{one.curve[0].entropy:.2f} to {one.curve[-1].entropy:.2f}",
+            f"{one.before.tokens:.0f} to {one.after.tokens:.0f}",
+            f"{sum(line.seconds for line in one.curve):.0f}",
+        )
+    return made
+
+
+def over_seeds(found: list[tuple[str, int, PpoSummary]]) -> Iterator[str]:
+    """The mean change over seeds, and how far seeds are apart."""
+    groups: dict[tuple[str, str], list[float]] = {}
+    for reward, _, one in found:
+        if one.score is not None and one.complete:
+            groups.setdefault((reward, one.policy_view), []).append(one.score.difference)
+    for (reward, seen), changes in sorted(groups.items()):
+        spread = f"{min(changes):+.3f} to {max(changes):+.3f}"
+        yield f"{reward}, policy sees {seen}: {np.mean(changes):+.3f} over {len(changes)} seeds ({spread})"
+
+
+def main() -> None:
+    options = arguments()
+    found = list(read(options.out) if options.report else runs(options))
+    console = Console(width=180)
+    console.print(table(found))
+    for line in over_seeds(found):
+        console.print(line)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,275 @@
+"""How many requests a second does `palate serve` answer? Against a server that rates one request at a time.
+
+    python benchmarks/serve.py                              # a small classifier of random weights, this machine
+    python benchmarks/serve.py --shape smollm2 --requests 128
+    python benchmarks/serve.py --device cuda --shape 8b --requests 2048
+    python benchmarks/serve.py --soak 10                    # ten minutes at load: memory, lost and crossed answers
+
+The load is that of a trainer: 64 requests in flight, each with one response, as rollout workers send them; 8 users
+with profiles of `--profile` tokens (1,500), and `--rollouts` responses (16) to a prompt, one after another in the
+queue. Both servers run the same model in a process of their own, one after the other, over HTTP on this machine.
+The other one is FastAPI too; one thread of it calls the same `rate` for one request after another. The scores of
+both are compared, and every answer has to carry the id of its request.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# A script's folder comes first on the path, and this one holds a statistics.py that is not Python's.
+sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != Path(__file__).parent.resolve()]
+
+import argparse
+import asyncio
+import importlib
+import os
+import random
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from palate.data import load_benchmark
+
+CLIENTS = 64
+USERS = 8
+TOLERANCE = 1e-3
+"""For scores in float32; those in bfloat16, on a GPU, are compared to 50 times this."""
+SHAPES: dict[str, dict[str, int]] = {
+    "small": {"hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 2_048},
+    "smollm2": {"hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9, "intermediate_size": 1_536},
+    "8b": {"hidden_size": 4_096, "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 14_336},
+}
+Request = dict[str, Any]
+
+
+def make_classifier(folder: Path, shape: str) -> Any:
+    """Random weights of a shape, with the tokenizer of SmolLM2; its tokenizer is returned."""
+    import torch
+
+    from palate.engine import weights_folder
+
+    transformers = importlib.import_module("transformers")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(weights_folder("smollm2"))
+    heads = SHAPES[shape]["num_attention_heads"]
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer),
+        num_key_value_heads=heads // 3 if heads == 9 else heads // 4,
+        max_position_embeddings=8_192,
+        num_labels=1,
+        pad_token_id=tokenizer.pad_token_id,
+        initializer_range=0.05,
+        **SHAPES[shape],
+    )
+    torch.manual_seed(0)
+    dtype = torch.bfloat16 if shape == "8b" else torch.float32
+    transformers.LlamaForSequenceClassification(config).to(dtype).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return tokenizer
+
+
+def make_requests(count: int, rollouts: int, tokenizer: Any, profile: int) -> list[Request]:
+    """Requests in the order in which a trainer sends them: all rollouts of a prompt, then those of the next."""
+    benchmark = load_benchmark("mini")
+    draw = random.Random(0)
+    texts = [text for item in benchmark.comparisons for text in item.responses]
+    users = list(benchmark.users.values())[:USERS]
+    views = []
+    for number in range(USERS):  # posts of this user, then of others until the profile is long enough
+        posts = [post.text for user in users[number:] + users[:number] for post in user.posts]
+        ids = tokenizer("\n\n".join(posts * 20), add_special_tokens=False)["input_ids"][:profile]
+        views.append(tokenizer.decode(ids))
+    prompts = sorted({item.prompt for item in benchmark.comparisons})
+    requests: list[Request] = []
+    for number in range(0, count, rollouts):
+        user = (number // rollouts) % USERS
+        prompt = prompts[(number // rollouts) % len(prompts)]
+        for rollout in range(min(rollouts, count - number)):
+            response = draw.choice(texts)
+            requests.append(
+                {
+                    "id": f"{number + rollout}",
+                    "prompt": prompt,
+                    "responses": [f"{response} ({number + rollout})"],
+                    "view": views[user],
+                    "user_id": f"user-{user}",
+                }
+            )
+    return requests
+
+
+def one_at_a_time(spec: str, port: int) -> None:
+    """The other server: the same model and protocol, one request at a time."""
+    import uvicorn
+    from fastapi import FastAPI
+
+    from palate.records import Ask
+    from palate.rewards import make_reward_model, rate
+    from palate.serve._wire import AskRequest, RatingAnswer, RatingLine
+
+    model = make_reward_model(spec)
+    rate(model, [Ask(id="warm-up", prompt="Hello?", responses=("Hello.",))])
+    app, worker = FastAPI(), ThreadPoolExecutor(1)
+
+    @app.get("/ready")
+    async def ready() -> dict[str, str]:
+        return {"model": model.name}
+
+    async def rate_asks(request: AskRequest) -> RatingAnswer:
+        asks = [line.ask() for line in request.asks]
+        ratings = await asyncio.wrap_future(worker.submit(rate, model, asks))
+        return RatingAnswer(ratings=[RatingLine.of(ask.id, one) for ask, one in zip(asks, ratings, strict=True)])
+
+    rate_asks.__annotations__ = {"request": AskRequest, "return": RatingAnswer}
+    app.post("/")(rate_asks)
+    uvicorn.run(app, port=port, log_level="warning", access_log=False)
+
+
+@contextmanager
+def running(command: Sequence[str], port: int) -> Iterator[int]:
+    """A server in a process of its own, once it answers; gives its process id."""
+    process = subprocess.Popen([sys.executable, *command])
+    try:
+        while True:
+            if process.poll() is not None:
+                raise SystemExit(f"the server ended with {process.returncode}")
+            try:
+                if httpx.get(f"http://127.0.0.1:{port}/ready", timeout=5).status_code == 200:
+                    break
+            except httpx.TransportError:
+                time.sleep(0.2)
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+async def load(port: int, requests: Iterator[Request], scores: dict[str, float], tolerance: float) -> tuple[int, int]:
+    """Send all requests, 64 at a time; gives how many were answered, and how many with somebody else's id."""
+    crossed = answered = 0
+
+    async def client(http: httpx.AsyncClient) -> None:
+        nonlocal answered, crossed
+        for request in requests:
+            answer = await http.post(f"http://127.0.0.1:{port}/", json={"asks": [request]})
+            answer.raise_for_status()
+            [rating] = answer.json()["ratings"]
+            answered += 1
+            crossed += rating["id"] != request["id"] or (
+                request["id"] in scores and abs(scores[request["id"]] - rating["scores"][0]) > tolerance
+            )
+            scores.setdefault(request["id"], rating["scores"][0])
+
+    async with httpx.AsyncClient(timeout=600, limits=httpx.Limits(max_connections=CLIENTS)) as http:
+        await asyncio.gather(*(client(http) for _ in range(CLIENTS)))
+    return answered, crossed
+
+
+def measure(
+    command: Sequence[str], port: int, requests: Sequence[Request], scores: dict[str, float], tolerance: float
+) -> tuple[float, float]:
+    """Requests a second, and the seconds of processor that the server took for one."""
+    with running(command, port) as process:
+        asyncio.run(load(port, iter(requests[:CLIENTS]), scores, tolerance))  # warm
+        started, used = time.perf_counter(), processor(process)
+        answered, crossed = asyncio.run(load(port, iter(requests), scores, tolerance))
+        seconds, used = time.perf_counter() - started, processor(process) - used
+    if answered != len(requests) or crossed:
+        raise SystemExit(f"{len(requests) - answered} answers lost, {crossed} crossed or different")
+    return answered / seconds, used / answered
+
+
+def soak(command: Sequence[str], port: int, requests: Sequence[Request], minutes: float, tolerance: float) -> None:
+    """The same requests over and over: every answer is compared with the first one that it got."""
+    until = time.monotonic() + 60 * minutes
+    sent = 0
+
+    def endless() -> Iterator[Request]:
+        nonlocal sent
+        while time.monotonic() < until:
+            sent += 1
+            yield requests[(sent - 1) % len(requests)]
+
+    with running(command, port) as process:
+        scores: dict[str, float] = {}
+        asyncio.run(load(port, iter(requests), scores, tolerance))
+        memory = [resident(process)]
+        stop = threading.Event()
+
+        def watch() -> None:
+            while not stop.wait(min(60.0, 6 * minutes)):
+                memory.append(resident(process))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        answered, crossed = asyncio.run(load(port, endless(), scores, tolerance))
+        stop.set()
+        watcher.join()
+        memory.append(resident(process))
+    print(f"soak of {minutes:g} minutes: {sent} requests sent, {sent - answered} lost, {crossed} crossed")
+    print(f"resident memory after warming {memory[0]:.0f} MB, at the end {memory[-1]:.0f} MB")
+    print("between:", ", ".join(f"{one:.0f}" for one in memory[1:-1]))
+
+
+def resident(process: int) -> float:
+    """Megabytes of a process, from the system."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def processor(process: int) -> float:
+    """Seconds of processor that a process has used; other load on the machine does not count into it."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--shape", choices=SHAPES, default="small")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--requests", type=int, default=256)
+    parser.add_argument("--rollouts", type=int, default=16, help="responses to one prompt")
+    parser.add_argument("--profile", type=int, default=1500, help="tokens of a profile")
+    parser.add_argument("--soak", type=float, metavar="MINUTES")
+    parser.add_argument("--port", type=int, default=8399)
+    parser.add_argument("--one-at-a-time", metavar="SPEC", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one_at_a_time:
+        one_at_a_time(given.one_at_a_time, given.port)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer = make_classifier(Path(folder), given.shape)
+        requests = make_requests(given.requests, given.rollouts, tokenizer, given.profile)
+        lengths = [len(tokenizer(request["responses"][0])["input_ids"]) for request in requests]
+        spec = f"classifier:{folder},device={given.device}"
+        batched = ["-m", "palate", "serve", "--rm", spec, "--port", str(given.port)]
+        single = [__file__, "--one-at-a-time", spec, "--port", str(given.port)]
+        print(
+            f"{given.shape} on {given.device}: {CLIENTS} clients, {len(requests)} requests of one response of "
+            f"{sum(lengths) / len(lengths):.0f} tokens, {given.rollouts} to a prompt, {USERS} users, "
+            f"profiles of {given.profile} tokens; {os.cpu_count()} cores, load before {os.getloadavg()[0]:.1f}"
+        )
+        sys.stdout.flush()
+        tolerance = TOLERANCE if given.device == "cpu" else 50 * TOLERANCE
+        if given.soak:
+            soak(batched, given.port, requests, given.soak, tolerance)
+            return
+        scores: dict[str, float] = {}
+        slow, slow_used = measure(single, given.port, requests, scores, tolerance)
+        print(f"one at a time   {slow:8.2f} requests/s    {slow_used:7.3f} s of processor each", flush=True)
+        quick, quick_used = measure(batched, given.port, requests, scores, tolerance)
+        print(f"palate serve    {quick:8.2f} requests/s    {quick_used:7.3f} s of processor each")
+        print(
+            f"                {quick / slow:8.1f} times          {slow_used / quick_used:7.1f} times; the same scores"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""`palate serve`: reward models behind HTTP, for other trainers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from palate.serve._served import Served
+
+
+def serve(
+    *,
+    rm: Annotated[list[str], Parameter(negative="")],
+    benchmark: str | None = None,
+    view: str | None = None,
+    retriever: str = "bm25",
+    budget: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8300,
+    most_wait_ms: float = 5,
+    batch: int = 256,
+    queue: int = 1024,
+    most_bytes: int = 16 * 2**20,
+    most_responses: int = 4096,
+    data: Path | None = None,
+) -> None:
+    """Serve reward models over HTTP until told to stop.
+
+    Speaks palate's own protocol, so that `--rm http:ADDRESS` works, and that of OpenRLHF's remote reward URL at
+    `/get_reward`. A server that others can reach needs a token in the environment variable PALATE_SERVE_TOKEN.
+
+    Parameters
+    ----------
+    rm
+        A reward model; may be repeated. The first is at `/`, number N at `/models/N`.
+    benchmark
+        Whose users the server knows by their ids: a name or a path. Without it, requests bring the view along.
+    view
+        What is shown of such a user, such as `posts:5`. By default the richest profile there is.
+    retriever
+        How history is picked: `bm25`, `minilm`, `contriever`, `recent` or `random`.
+    budget
+        The most that a profile may take, such as `words:300` or `tokens:500`.
+    host
+        The address to listen at.
+    port
+        The port to listen at; 0 takes any that is free.
+    most_wait_ms
+        How long to wait for one more request before a batch is rated.
+    batch
+        About how many responses are rated at a time.
+    queue
+        How many requests are held at a time; one more is told to come again.
+    most_bytes
+        The largest body of a request.
+    most_responses
+        The most responses in one request.
+    data
+        Where data sets lie that palate does not ship. Default: the environment variable PALATE_DATA.
+    """
+    from palate.cli._progress import progress_bar
+    from palate.records import PalateError
+    from palate.serve import Profiles, ServeSettings
+    from palate.serve import serve as run
+
+    if benchmark is None and view is not None:
+        raise PalateError(f"--view {view} is built from a benchmark: name it with --benchmark")
+    settings = ServeSettings(
+        host=host,
+        port=port,
+        wait=most_wait_ms / 1000,
+        batch=batch,
+        queue=queue,
+        most_bytes=most_bytes,
+        most_responses=most_responses,
+    )
+    profiles = Profiles(benchmark, view, retriever=retriever, budget=budget, data_dir=data) if benchmark else None
+    with ExitStack() as loading:
+        progress = loading.enter_context(progress_bar())
+
+        def show(address: str, served: Sequence[Served]) -> None:
+            loading.close()
+            announce(address, served)
+
+        run(rm, settings, profiles=profiles, progress=progress, on_start=show)
+
+
+def announce(address: str, served: Sequence[Served]) -> None:
+    """Where to find which model. The last line tells a waiting script that requests are taken."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    for one in served:
+        where = address if one.number == 1 else f"{address}/models/{one.number}"
+        console.print(f"{one.model.name}  {one.fingerprint}  {where}", markup=False, highlight=False, soft_wrap=True)
+    console.print("Taking requests. Stop with Ctrl-C.", markup=False, highlight=False)

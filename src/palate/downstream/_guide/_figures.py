@@ -1,0 +1,34 @@
+"""Means over items that have a value, with intervals over users."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.downstream._guide._results import Figure
+from palate.evaluate import Floats, Quantity, Resamples, cluster_totals, intervals, ratio
+
+Range = tuple[float, float]
+
+
+def mean_totals(values: Floats, clusters: NDArray[np.intp], n_clusters: int) -> Floats:
+    """By cluster: the sum of the values that are there, and how many they are."""
+    has = ~np.isnan(values)
+    return cluster_totals(np.stack([np.where(has, values, 0.0), has.astype(float)], axis=1), clusters, n_clusters)
+
+
+def figures(
+    columns: Sequence[tuple[Floats, Range]], clusters: NDArray[np.intp], resamples: Resamples
+) -> list[Figure | None]:
+    """A mean for each column of items, with the values that are possible; none where no item has a value."""
+    totals = [mean_totals(values, clusters, resamples.n_clusters) for values, _ in columns]
+    there = [index for index, total in enumerate(totals) if total[:, 1].any()]
+    estimates = intervals([Quantity(totals[index], ratio, columns[index][1]) for index in there], resamples)
+    found: list[Figure | None] = [None] * len(columns)
+    for index, estimate in zip(there, estimates, strict=True):
+        value = float(ratio(totals[index].sum(axis=0)))
+        limits = (estimate.low, estimate.high) if estimate else (None, None)
+        found[index] = Figure(value=value, low=limits[0], high=limits[1])
+    return found

@@ -1,0 +1,141 @@
+"""Guided decoding: a reward model steers what a policy writes, and policy accuracy says whether it can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from palate.data import load_benchmark
+from palate.downstream._best_of_n._best_of_n import as_critic, is_written, prompts, ranks
+from palate.downstream._best_of_n._settings import Named
+from palate.downstream._critic import Critic
+from palate.downstream._guide._guiding import Guiding, checked_weights
+from palate.downstream._guide._measure import Measurement
+from palate.downstream._guide._measure_pairs import measure_pairs
+from palate.downstream._guide._measure_texts import measure_texts
+from palate.downstream._guide._results import GuideSummary
+from palate.downstream._guide._run import GuideItem, GuideRun, GuideWriter
+from palate.downstream._guide._settings import GuideSettings
+from palate.downstream._guide._summary import summarise_guide
+from palate.downstream._policy import Drawing, Item, open_policy
+from palate.engine import LanguageModel, LocalModel, in_process, open_by_spec
+from palate.evaluate import Report, default_views, load_models, sample_items
+from palate.records import Benchmark, Comparison, PalateError, RewardModel
+from palate.rewards import follow
+from palate.views import ViewBuilder, Writer, parse_budget, resolve_views
+
+
+def guide(
+    benchmark: str | Path | Benchmark,
+    policy: str | LanguageModel,
+    reward_models: Sequence[str | RewardModel],
+    critic: str | Critic | None = None,
+    *,
+    views: Sequence[str] | None = None,
+    policy_views: Sequence[str] = ("none",),
+    guiding: Guiding | None = None,
+    weights: Sequence[float] | None = None,
+    accuracy: bool = True,
+    retriever: str = "bm25",
+    writer: str = "smollm2",
+    budget: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    out: str | Path = "runs",
+    data_dir: str | Path | None = None,
+    progress: Report | None = None,
+) -> GuideSummary:
+    """Measure what reward models are worth when they steer a policy while it writes.
+
+    On comparisons: does the steered policy give more to what the user preferred (policy accuracy)? With a critic: is
+    what it writes, at each weight of the reward, worth more than what it writes alone? The same call goes on where an
+    earlier one stopped. With `accuracy=False` comparisons serve as prompts only.
+    """
+    guiding = guiding or Guiding()
+    guiding.check()
+    ladder = checked_weights(weights)
+    if limit is not None and limit < 1:
+        raise PalateError(f"the limit is a number of items from 1; {limit} was given")
+    if not isinstance(benchmark, Benchmark):
+        benchmark = load_benchmark(benchmark, data_dir=Path(data_dir) if data_dir else None)
+    items = sample_items(prompts(benchmark), limit, seed)
+    accuracy = accuracy and any(isinstance(item, Comparison) for item in items)
+    if critic is None and not accuracy:
+        raise PalateError(
+            f"{benchmark.card.name} has no comparisons on which to measure policy accuracy, and without a critic "
+            "nobody says what a text is worth; name one with --critic, such as reference"
+        )
+    shown, seen = resolve_views(policy_views), resolve_views(views or default_views(benchmark)[:2][-1:])
+    judge = None if critic is None else as_critic(critic, benchmark)
+    if judge is not None:
+        judge.require(items)
+    allowance = parse_budget(budget) if budget else None
+    author = Writer(open_by_spec(writer)) if any(map(is_written, (*shown, *seen))) else None
+    builder = ViewBuilder(benchmark, retriever=retriever, budget=allowance, seed=seed, writer=author)
+    for spec in (*shown, *seen):
+        builder.require(spec)
+    model = _guidable(policy, guiding)
+    models = load_models(reward_models)
+    for one in models:
+        follow(one.model, [])  # what cannot guide is told now, and not after an hour
+    settings = GuideSettings(
+        benchmark=benchmark.card,
+        content_hash=benchmark.content_hash,
+        policy=Named(model.name, model.fingerprint),
+        policy_views=shown,
+        guiding=guiding,
+        weights=ladder,
+        reward_models=[one.settings for one in models],
+        views=seen,
+        critic=None if judge is None else Named(judge.name, judge.fingerprint),
+        accuracy=accuracy,
+        retriever=retriever,
+        retriever_fingerprint=builder.retriever.fingerprint if any(map(ranks, (*shown, *seen))) else "",
+        writer=author.fingerprint if author else None,
+        budget=allowance,
+        limit=limit,
+        seed=seed,
+    )
+    run = GuideRun.create_or_resume(Path(out), settings, map(_kept, items))
+    given = Measurement(
+        settings=settings,
+        items=items,
+        policy=model,
+        builder=builder,
+        models=models,
+        critic=judge,
+        report=progress or (lambda what, done, total: None),
+    )
+    with GuideWriter(run) as opened:
+        if accuracy:
+            measure_pairs(given, opened)
+        if judge is not None:
+            measure_texts(given, opened, judge)
+        given.tell("done", opened)
+    return summarise_guide(run)
+
+
+def _guidable(policy: str | LanguageModel, guiding: Guiding) -> LocalModel:
+    """The policy itself: guiding takes the probabilities of all its next tokens, which servers do not tell."""
+    model = open_policy(policy, Drawing(samples=1, tokens=guiding.tokens))
+    inner = in_process(model)
+    if inner is None:
+        raise PalateError(
+            f"the policy {model.name} runs behind a server, which does not tell how likely every next token is; "
+            "guided decoding needs it in this process, without url="
+        )
+    inner.steps([])
+    return inner
+
+
+def _kept(item: Item) -> GuideItem:
+    pair = item if isinstance(item, Comparison) else None
+    return GuideItem(
+        id=item.id,
+        user_id=item.user_id,
+        prompt=item.prompt,
+        category=item.category,
+        twin=pair.twin if pair else None,
+        responses=pair.responses if pair else (),
+        preferred=pair.preferred if pair else None,
+    )

@@ -1,0 +1,129 @@
+"""What a guided run says, as typed objects. Every key of `palate guide --json` is documented here.
+
+Scores are the critic's. All intervals are 95% and resample users; an interval is absent (null) where there are
+too few users to have one.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Severity = Literal["warning", "note", "good"]
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """A mean with its interval."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+class PolicyAccuracy(msgspec.Struct, frozen=True, kw_only=True):
+    """How often the policy, steered with this weight, gives most to what the user preferred. Ties are half."""
+
+    weight: float | None
+    """Null is what large weights tend to: the order of the responses by what their tokens' rewards lack to the best."""
+    normalised: Figure
+    """By log-probability per token."""
+    whole: Figure
+    """By log-probability of the whole response."""
+    over_alone: Figure
+    """`normalised` less the same at weight 0, which is the policy's own likelihood."""
+    q: float | None
+    """The false discovery rate of that difference over all of the run; null at weight 0."""
+
+
+class PairResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One reward model and view on the comparisons: as a judge of whole responses, and as a guide of a policy."""
+
+    policy_view: str
+    rm: str
+    view: str
+    n: int
+    """Comparisons that count: those with rewards at every token and a rating."""
+    users: int
+    left_out: int
+    reasons: dict[str, int]
+    """Why, with how often."""
+    reward_accuracy: Figure | None
+    """How often the reward model itself scores what the user preferred highest, on the same comparisons."""
+    policy_accuracy: list[PolicyAccuracy]
+
+
+class OverAlone(msgspec.Struct, frozen=True, kw_only=True):
+    """The critic's mean score of guided texts less that of the policy's own, on the items that have both."""
+
+    n: int
+    users: int
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    q: float
+    """The false discovery rate over all such differences of the run."""
+
+
+class TextResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What was written under one reward model, view and weight; or, at weight 0, by the policy alone."""
+
+    policy_view: str
+    rm: str
+    """Empty for the policy alone, and so is the view."""
+    view: str
+    weight: float
+    n: int
+    """Texts with a mark."""
+    users: int
+    failed: int
+    """Items for which nothing could be written; they are left out."""
+    unmarked: int
+    """Texts that the critic left unscored."""
+    reasons: dict[str, int]
+    """Why, with how often, for both."""
+    empty: int
+    """Texts without a word; they are kept and marked like any other."""
+    unfinished: int
+    """Texts cut off at the most tokens."""
+    mean_tokens: float | None
+    log_probability: float | None
+    """Per token, under the policy alone."""
+    score: Figure | None
+    reward_gain: Figure | None
+    """The guide's own reward of the text less that of what the policy writes alone, both in one ask."""
+    over_alone: OverAlone | None
+
+
+class GuideFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader should know, in words."""
+
+    severity: Severity
+    text: str
+
+
+class GuideSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a run says."""
+
+    run: str
+    benchmark: str
+    benchmark_title: str
+    benchmark_hash: str
+    licence: str
+    policy: str
+    critic: str | None
+    top_k: int
+    tokens: int
+    chunk: int
+    temperature: float
+    seed: int
+    items: int
+    pairs: int
+    """Items that are comparisons and were followed token by token."""
+    users: int
+    complete: bool
+    """Whether everything that was asked for is there."""
+    accuracies: list[PairResult]
+    texts: list[TextResult]
+    findings: list[GuideFinding]

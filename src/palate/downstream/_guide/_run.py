@@ -1,0 +1,305 @@
+"""The folder that holds everything about one guided measurement.
+
+    settings.json      resolved settings, versions and hashes
+    items.jsonl        the prompts, with whose they are; comparisons with their responses
+    likelihoods.jsonl  at each token of each response: its log-probability, and the policy's likeliest tokens
+    rewards.jsonl      what each reward model says of the same tokens
+    ratings.jsonl      what it says of the whole responses
+    generations.jsonl  what was written, a line for each reward model, view, weight and item
+    outcomes.jsonl     what each reward model says of what was written, all weights in one ask
+    marks.jsonl        what the critic says of it
+
+All but the first grow by whole lines only. A line torn by a crash is dropped and done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+
+from palate.downstream._critic import Mark
+from palate.downstream._guide._settings import KIND, GuideSettings
+from palate.evaluate import Appender, environment, read_lines, write_whole
+from palate.records import PalateError, Rating
+
+Line = TypeVar("Line")
+Key = TypeVar("Key")
+
+
+class GuideItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An item as the run keeps it."""
+
+    id: str
+    user_id: str
+    prompt: str
+    category: str | None = None
+    twin: str | None = None
+    responses: tuple[str, ...] = ()
+    """Of a comparison."""
+    preferred: int | None = None
+
+
+class AnswerTokens(msgspec.Struct, frozen=True, kw_only=True):
+    """A response under the policy, place by place, its end included."""
+
+    tokens: tuple[int, ...]
+    log_probabilities: tuple[float, ...]
+    top: tuple[tuple[int, ...], ...]
+    """The likeliest tokens at each place, likeliest first."""
+    of_top: tuple[tuple[float, ...], ...]
+    """Their log-probabilities."""
+
+    @property
+    def candidates(self) -> list[tuple[list[int], list[float], int]]:
+        """At each place: the likeliest tokens and the response's own; their log-probabilities; which one is its own."""
+        found = []
+        for token, value, top, of_top in zip(self.tokens, self.log_probabilities, self.top, self.of_top, strict=True):
+            if token in top:
+                found.append(([*top], [*of_top], top.index(token)))
+            else:
+                found.append(([*top, token], [*of_top, value], len(top)))
+        return found
+
+
+class LikelihoodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of `likelihoods.jsonl`; answers in the order of the item's responses."""
+
+    policy_view: str
+    item: str
+    answers: tuple[AnswerTokens, ...] = ()
+    parts: int = 0
+    """How many pieces of the view the policy saw."""
+    note: str | None = None
+    failed: str | None = None
+
+
+class TokenRewardLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of `rewards.jsonl`: for each response and each place, the rewards of its candidates."""
+
+    policy_view: str
+    rm: str
+    view: str
+    item: str
+    rewards: tuple[tuple[tuple[float, ...], ...], ...] = ()
+    unscored: str | None = None
+
+
+class PairRatingLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of `ratings.jsonl`; scores in the order of the item's responses."""
+
+    rm: str
+    view: str
+    item: str
+    rating: Rating
+
+
+class GeneratedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of `generations.jsonl`. Without guidance, `rm` and `view` are empty and the weight is 0."""
+
+    policy_view: str
+    rm: str
+    view: str
+    weight: float
+    item: str
+    text: str = ""
+    tokens: int = 0
+    finished: bool = False
+    log_probability: float = 0.0
+    """Under the policy alone, the end included."""
+    parts: int = 0
+    note: str | None = None
+    failed: str | None = None
+
+
+class OutcomeLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of `outcomes.jsonl`; scores in the order of the weights in the settings."""
+
+    policy_view: str
+    rm: str
+    view: str
+    item: str
+    rating: Rating
+
+
+class GuideMarkLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of `marks.jsonl`."""
+
+    policy_view: str
+    rm: str
+    view: str
+    weight: float
+    item: str
+    mark: Mark
+
+
+PairKey = tuple[str, str, str, str]
+"""Policy view, reward model, view, item."""
+TextKey = tuple[str, str, str, float, str]
+"""Policy view, reward model, view, weight, item."""
+
+
+ALONE = ""
+"""The reward model and the view of a policy that nobody guides."""
+
+
+def written_key(policy_view: str, rm: str, view: str, weight: float, item: str) -> TextKey:
+    """Where a text stands: the policy alone stands once for all reward models."""
+    return (policy_view, rm, view, weight, item) if weight else (policy_view, ALONE, ALONE, 0.0, item)
+
+
+def text_key(line: GeneratedLine | GuideMarkLine) -> TextKey:
+    """What a generated text is known by."""
+    return (line.policy_view, line.rm, line.view, line.weight, line.item)
+
+
+def pair_key(line: TokenRewardLine | OutcomeLine) -> PairKey:
+    """What rewards are known by."""
+    return (line.policy_view, line.rm, line.view, line.item)
+
+
+class _Settled(msgspec.Struct, frozen=True):
+    settings: GuideSettings
+    environment: dict[str, str]
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    settings: dict[str, object] = {}
+
+
+class GuideRun:
+    """Reads the folder of a guided run. Should a line stand twice, the first counts."""
+
+    def __init__(self, folder: Path, settings: GuideSettings) -> None:
+        self.folder = folder
+        self.settings = settings
+
+    @staticmethod
+    def is_one(folder: Path) -> bool:
+        """Whether the folder is a run of this kind."""
+        try:
+            found = msgspec.json.decode((folder / "settings.json").read_bytes(), type=_Kind)
+        except (msgspec.DecodeError, OSError):
+            return False
+        return found.settings.get("kind") == KIND
+
+    @classmethod
+    def open(cls, folder: Path) -> GuideRun:
+        """An existing run, to be read."""
+        file = folder / "settings.json"
+        if not file.is_file():
+            raise PalateError(f"{folder} is not a run: it has no settings.json. Such runs are made by palate guide.")
+        try:
+            settled = msgspec.json.decode(file.read_bytes(), type=_Settled)
+        except (msgspec.DecodeError, OSError) as error:
+            raise PalateError(f"{file} cannot be read as a run of palate guide: {error}") from error
+        return cls(folder, settled.settings)
+
+    @classmethod
+    def create_or_resume(cls, parent: Path, settings: GuideSettings, items: Iterable[GuideItem]) -> GuideRun:
+        """The run with exactly these settings: begun now, or gone on with."""
+        run = cls(parent / settings.folder_name, settings)
+        file = run.folder / "settings.json"
+        if file.exists():
+            if cls.open(run.folder).settings != settings:
+                raise PalateError(
+                    f"{file} has been changed: its settings are not those that its folder is named after. "
+                    "Put it back, or move the folder away and run again."
+                )
+            return run
+        try:
+            run.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(run.folder / "items.jsonl", b"".join(msgspec.json.encode(one) + b"\n" for one in items))
+            settled = msgspec.json.encode(_Settled(settings, environment()))
+            write_whole(file, msgspec.json.format(settled, indent=2) + b"\n")
+        except OSError as error:
+            raise PalateError(
+                f"cannot write to {run.folder}: {error.strerror or error}. Choose another place with --out."
+            ) from error
+        return run
+
+    def items(self) -> list[GuideItem]:
+        """The prompts."""
+        return list(read_lines(self.folder / "items.jsonl", GuideItem))
+
+    def likelihoods(self) -> dict[tuple[str, str], LikelihoodLine]:
+        """By policy view and item: the responses of a comparison under the policy."""
+        return self._read("likelihoods.jsonl", LikelihoodLine, lambda line: (line.policy_view, line.item))
+
+    def rewards(self) -> dict[PairKey, TokenRewardLine]:
+        """By policy view, reward model, view and item: the rewards of the same tokens."""
+        return self._read("rewards.jsonl", TokenRewardLine, pair_key)
+
+    def ratings(self) -> dict[tuple[str, str, str], PairRatingLine]:
+        """By reward model, view and item: what the reward model says of the whole responses."""
+        return self._read("ratings.jsonl", PairRatingLine, lambda line: (line.rm, line.view, line.item))
+
+    def generations(self) -> dict[TextKey, GeneratedLine]:
+        """By policy view, reward model, view, weight and item; the policy alone has no reward model and no view."""
+        return self._read("generations.jsonl", GeneratedLine, text_key)
+
+    def outcomes(self) -> dict[PairKey, OutcomeLine]:
+        """By policy view, reward model, view and item: the rewards of what was written, one for each weight."""
+        return self._read("outcomes.jsonl", OutcomeLine, pair_key)
+
+    def marks(self) -> dict[TextKey, GuideMarkLine]:
+        """As generations."""
+        return self._read("marks.jsonl", GuideMarkLine, text_key)
+
+    def _read(self, name: str, kind: type[Line], key: Callable[[Line], Key]) -> dict[Key, Line]:
+        found: dict[Key, Line] = {}
+        for line in read_lines(self.folder / name, kind):
+            found.setdefault(key(line), line)
+        return found
+
+
+class Kept(Generic[Key, Line]):
+    """One file of a run: the lines that are there, and a way to add some. What is added is on the disk."""
+
+    def __init__(self, file: Path, there: dict[Key, Line], key: Callable[[Line], Key]) -> None:
+        self._appender = Appender(file)
+        self._key = key
+        self.lines = there
+
+    def add(self, lines: Sequence[Line]) -> None:
+        """Keep a batch."""
+        self._appender.append(lines)
+        self.lines.update((self._key(line), line) for line in lines)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._appender.close()
+
+
+class GuideWriter:
+    """Adds to a run. One process at a time; whatever is written stays written."""
+
+    def __init__(self, run: GuideRun) -> None:
+        folder = run.folder
+        self.likelihoods = Kept(
+            folder / "likelihoods.jsonl", run.likelihoods(), lambda line: (line.policy_view, line.item)
+        )
+        self.rewards = Kept(folder / "rewards.jsonl", run.rewards(), pair_key)
+        self.ratings = Kept(folder / "ratings.jsonl", run.ratings(), lambda line: (line.rm, line.view, line.item))
+        self.generations = Kept(folder / "generations.jsonl", run.generations(), text_key)
+        self.outcomes = Kept(folder / "outcomes.jsonl", run.outcomes(), pair_key)
+        self.marks = Kept(folder / "marks.jsonl", run.marks(), text_key)
+
+    def __enter__(self) -> GuideWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.likelihoods.close()
+        self.rewards.close()
+        self.ratings.close()
+        self.generations.close()
+        self.outcomes.close()
+        self.marks.close()
+
+    @property
+    def done(self) -> int:
+        """How many lines there are, for a progress bar."""
+        files = (self.likelihoods, self.rewards, self.ratings, self.generations, self.outcomes, self.marks)
+        return sum(len(file.lines) for file in files)

@@ -1,0 +1,57 @@
+"""Everything that decides what a guided run measures, and the hash that names its folder."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+import msgspec
+
+from palate import __version__
+from palate.downstream._best_of_n._settings import Named
+from palate.downstream._guide._guiding import Guiding
+from palate.evaluate import ModelSettings, file_name
+from palate.records import Card
+from palate.views import Budget, ViewSpec
+
+FORMAT = 1
+KIND: Literal["guide"] = "guide"
+
+
+class GuideSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The resolved settings of a run. Two runs with the same hash measure the same thing."""
+
+    kind: Literal["guide"] = KIND
+    benchmark: Card
+    content_hash: str
+    policy: Named
+    policy_views: list[ViewSpec]
+    """What the policy sees of the user."""
+    guiding: Guiding
+    weights: list[float]
+    """Of the reward; 0 is the policy alone."""
+    reward_models: list[ModelSettings]
+    views: list[ViewSpec]
+    """What the reward models see of the user."""
+    critic: Named | None
+    """Who marks what is written; without one, nothing is written."""
+    accuracy: bool
+    """Whether policy accuracy is measured on the comparisons."""
+    retriever: str
+    retriever_fingerprint: str
+    writer: str | None
+    budget: Budget | None
+    limit: int | None
+    seed: int
+    palate: str = __version__
+    format: int = FORMAT
+
+    @property
+    def hash(self) -> str:
+        """Ten hexadecimal digits that change with any of the settings."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:10]
+
+    @property
+    def folder_name(self) -> str:
+        """A name that any file system takes, with the hash at its end."""
+        return f"{file_name(self.benchmark.name)}-guide-{self.hash}"

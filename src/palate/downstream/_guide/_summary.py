@@ -1,0 +1,62 @@
+"""From the raw lines of a guided run to every number that is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from palate.downstream._guide._accuracies import pair_results
+from palate.downstream._guide._credits import Pairs
+from palate.downstream._guide._findings import findings
+from palate.downstream._guide._guiding import checked_weights
+from palate.downstream._guide._results import GuideSummary
+from palate.downstream._guide._run import GuideRun
+from palate.downstream._guide._texts import Texts
+from palate.evaluate import Resamples, independent_clusters
+from palate.records import PalateError
+
+
+def summarise_guide(run: GuideRun, weights: Sequence[float] | None = None) -> GuideSummary:
+    """Every number anew from the folder; no model is needed.
+
+    Policy accuracy can be had for other `weights` than those of the run: rewards do not hang on them.
+    """
+    settings, items = run.settings, run.items()
+    if not items:
+        raise PalateError(f"{run.folder / 'items.jsonl'} holds no items; the run cannot be read")
+    clusters = independent_clusters(items)
+    resamples = Resamples(int(clusters.max()) + 1, settings.seed)
+    users = np.array([item.user_id for item in items])
+    pairs = Pairs(run, items, checked_weights(weights) if weights is not None else settings.weights)
+    asked = [
+        (shown.name, model.label, view.name)
+        for shown in settings.policy_views
+        for model in settings.reward_models
+        for view in settings.views
+        if settings.accuracy
+    ]
+    accuracies = pair_results(pairs, asked, clusters, users, resamples)
+    texts = Texts(run, items, clusters, resamples) if settings.critic is not None else None
+    written = texts.results() if texts else []
+    return GuideSummary(
+        run=str(run.folder),
+        benchmark=f"{settings.benchmark.name} {settings.benchmark.version}",
+        benchmark_title=settings.benchmark.title,
+        benchmark_hash=settings.content_hash,
+        licence=settings.benchmark.licence,
+        policy=settings.policy.name,
+        critic=settings.critic.name if settings.critic else None,
+        top_k=settings.guiding.top_k,
+        tokens=settings.guiding.tokens,
+        chunk=settings.guiding.chunk,
+        temperature=settings.guiding.heat,
+        seed=settings.seed,
+        items=len(items),
+        pairs=sum(item.preferred is not None for item in items) if settings.accuracy else 0,
+        users=len(set(users)),
+        complete=all(pairs.complete(*one) for one in asked) and (texts is None or texts.complete),
+        accuracies=accuracies,
+        texts=written,
+        findings=findings(accuracies, written),
+    )

@@ -1,0 +1,152 @@
+"""What was written, as numbers: the critic's scores, the guide's own, and how they differ from the policy alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.downstream._guide._figures import figures, mean_totals
+from palate.downstream._guide._results import Figure, OverAlone, TextResult
+from palate.downstream._guide._run import ALONE, GeneratedLine, GuideItem, GuideRun, text_key
+from palate.evaluate import Floats, Resamples, paired_test, q_values
+
+ANYWHERE = (-np.inf, np.inf)
+Names = tuple[str, str, str, float]
+"""Policy view, reward model, view, weight."""
+
+
+class Texts:
+    """All texts of a run, in columns of items."""
+
+    def __init__(
+        self, run: GuideRun, items: Sequence[GuideItem], clusters: NDArray[np.intp], resamples: Resamples
+    ) -> None:
+        self._settings = run.settings
+        self._items = items
+        self._clusters = clusters
+        self._resamples = resamples
+        self._written = run.generations()
+        self._marks = run.marks()
+        self._outcomes = run.outcomes()
+        self._users = np.array([item.user_id for item in items])
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything is written, rated and marked."""
+        settings = self._settings
+        keys = [(*names, item.id) for names in self._names() for item in self._items]
+        if any(key not in self._written for key in keys):
+            return False
+        outcomes = [
+            (shown.name, model.label, view.name, item.id)
+            for shown in settings.policy_views
+            for model in settings.reward_models
+            for view in settings.views
+            for item in self._items
+        ]
+        return all(key in self._outcomes for key in outcomes) and all(
+            key in self._marks for key in keys if self._written[key].failed is None
+        )
+
+    def results(self) -> list[TextResult]:
+        """The policy alone, then each reward model and view by weight, for each policy view."""
+        names = self._names()
+        scores = {one: self._scores(one) for one in names}
+        guided = [one for one in names if one[1] != ALONE]
+        differences = {one: scores[one] - scores[one[0], ALONE, ALONE, 0.0] for one in guided}
+        gains = {one: self._reward_gain(one) for one in guided}
+        columns = [(values, ANYWHERE) for values in (*scores.values(), *differences.values(), *gains.values())]
+        found = iter(figures(columns, self._clusters, self._resamples))
+        score = {one: next(found) for one in scores}
+        difference = {one: next(found) for one in differences}
+        gain = {one: next(found) for one in gains}
+        over = self._over_alone(differences, difference)
+        return [self._result(one, score[one], gain.get(one), over.get(one)) for one in names]
+
+    def _names(self) -> list[Names]:
+        settings = self._settings
+        found: list[Names] = []
+        for shown in settings.policy_views:
+            found.append((shown.name, ALONE, ALONE, 0.0))
+            found += [
+                (shown.name, model.label, view.name, weight)
+                for model in settings.reward_models
+                for view in settings.views
+                for weight in settings.weights
+                if weight
+            ]
+        return found
+
+    def _lines(self, names: Names) -> list[GeneratedLine | None]:
+        return [self._written.get((*names, item.id)) for item in self._items]
+
+    def _scores(self, names: Names) -> Floats:
+        """The critic's; nan where there is none."""
+        values = np.full(len(self._items), np.nan)
+        for place, item in enumerate(self._items):
+            line = self._marks.get((*names, item.id))
+            if line is not None and line.mark.score is not None:
+                values[place] = line.mark.score
+        return values
+
+    def _reward_gain(self, names: Names) -> Floats:
+        policy_view, rm, view, weight = names
+        at, alone = self._settings.weights.index(weight), self._settings.weights.index(0.0)
+        values = np.full(len(self._items), np.nan)
+        for place, item in enumerate(self._items):
+            line = self._outcomes.get((policy_view, rm, view, item.id))
+            if line is not None and line.rating.scores is not None:
+                values[place] = line.rating.scores[at] - line.rating.scores[alone]
+        return values
+
+    def _over_alone(
+        self, differences: dict[Names, Floats], found: dict[Names, Figure | None]
+    ) -> dict[Names, OverAlone]:
+        """Every difference that there is, with its test, the false discovery rate held over all of them."""
+        there = {one: figure for one, figure in found.items() if figure is not None}
+        totals = [mean_totals(differences[one], self._clusters, self._resamples.n_clusters) for one in there]
+        p_values = [paired_test(total[:, 0], self._resamples.seed) for total in totals]
+        return {
+            one: OverAlone(
+                n=int((~np.isnan(differences[one])).sum()),
+                users=len(set(self._users[~np.isnan(differences[one])])),
+                difference=figure.value,
+                low=figure.low,
+                high=figure.high,
+                p=p,
+                q=q,
+            )
+            for (one, figure), p, q in zip(there.items(), p_values, q_values(totals, p_values), strict=True)
+        }
+
+    def _result(
+        self, names: Names, score: Figure | None, gain: Figure | None, over_alone: OverAlone | None
+    ) -> TextResult:
+        lines = [line for line in self._lines(names) if line is not None]
+        written = [line for line in lines if line.failed is None]
+        marked = [line for line in written if text_key(line) in self._marks]
+        marks = [(line, self._marks[text_key(line)].mark) for line in marked]
+        unmarked = [mark.unscored for _, mark in marks if mark.unscored is not None]
+        users = {item.id: item.user_id for item in self._items}
+        said = sum(line.tokens + line.finished for line in written)
+        return TextResult(
+            policy_view=names[0],
+            rm=names[1],
+            view=names[2],
+            weight=names[3],
+            n=len(marks) - len(unmarked),
+            users=len({users[line.item] for line, mark in marks if mark.score is not None}),
+            failed=len(lines) - len(written),
+            unmarked=len(unmarked),
+            reasons=dict(Counter([*(line.failed for line in lines if line.failed is not None), *unmarked])),
+            empty=sum(not line.text.strip() for line in written),
+            unfinished=sum(not line.finished for line in written),
+            mean_tokens=float(np.mean([line.tokens for line in written])) if written else None,
+            log_probability=sum(line.log_probability for line in written) / said if said else None,
+            score=score,
+            reward_gain=gain,
+            over_alone=over_alone,
+        )

@@ -1,0 +1,224 @@
+"""The policy in training: the weights that learn, the frozen reference, and the copy that writes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from palate.downstream._ppo._settings import Training
+from palate.engine import LocalModel, require, yes
+from palate.records import PalateError, parse_spec, unknown_name
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Prompts and responses as tensors; prompts are filled up on the left, responses on the right."""
+
+    ids: Tensor
+    attended: Tensor
+    places: Tensor
+    responses: Tensor
+    mask: Tensor
+    """Which tokens of the responses there are: (texts, longest response)."""
+
+
+class ValueHead(nn.Module):
+    """What a text will still be paid, read from the policy's last hidden states. It begins at nothing.
+
+    The states are taken as they are: its loss never moves the policy.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(size, elementwise_affine=False)
+        self.inner, self.out = nn.Linear(size, size), nn.Linear(size, 1)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """(texts, tokens, size) to (texts, tokens)."""
+        found: Tensor = self.out(torch.tanh(self.inner(self.norm(states))))[..., 0]
+        return found
+
+
+class PolicyModel(LocalModel):
+    """A language model that is trained and writes.
+
+    float32: one set of weights learns and writes. bfloat16: the weights that learn are float32, are read under
+    autocast, and are copied into bfloat16 to write. LoRA: adapters in float32 learn beside frozen weights, and the
+    copy that writes has them merged. The reference is read in just the same way, so that at the start not a bit
+    differs.
+    """
+
+    def begin(self, training: Training, seed: int) -> None:
+        """Make what is trained. From here on the weights of the model itself are those that write."""
+        self._temperature, self._lora = training.temperature, bool(training.lora)
+        self.torch_device = torch.device(self._device)
+        if self._dtype not in ("float32", "bfloat16"):
+            raise PalateError(f"a policy is trained in float32 or bfloat16, not in {self._dtype}")
+        for module in self._model.modules():  # a token's probability must not hang on chance
+            for name in ("p", "attention_dropout"):
+                if isinstance(getattr(module, name, None), float):
+                    setattr(module, name, 0.0)
+        if "logits_to_keep" not in inspect.signature(self._model.forward).parameters:
+            raise PalateError(f"{self.name}: models of the kind {type(self._model).__name__} cannot be trained here")
+        for part in self._model.parameters():
+            # Weights from a file lie at any address, and where they lie decides how sums are rounded.
+            part.data = part.data.clone()
+        self._reference: Any = None
+        if self._lora:
+            self._trained = self._with_adapters(training.lora, seed)
+        else:
+            whole = self._dtype == "float32"
+            self._trained = self._model if whole else deepcopy(self._model).float()
+            # It is only ever read without gradients; were it marked so, torch would multiply in another order.
+            self._reference = deepcopy(self._trained)
+        if self._trained is not self._model:
+            self._model.requires_grad_(False)
+        if training.gradient_checkpointing:
+            self._trained.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            self._trained.train()
+        self._states: Tensor | None = None
+        self._trained.get_output_embeddings().register_forward_pre_hook(self._keep_states)
+        self.parameters = [one for one in self._trained.parameters() if one.requires_grad]
+        self.value_head: ValueHead | None = None
+        if training.algorithm == "ppo":
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                self.value_head = ValueHead(self._model.config.get_text_config().hidden_size)
+            self.value_head.to(self.torch_device)
+
+    def _with_adapters(self, rank: int, seed: int) -> Any:
+        peft = require("peft", "train")
+        shape = peft.LoraConfig(
+            task_type="CAUSAL_LM", r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear"
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return peft.get_peft_model(deepcopy(self._model), shape)
+
+    def _keep_states(self, _: nn.Module, given: tuple[Tensor, ...]) -> None:
+        self._states = given[0].detach()
+
+    def sample(self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], training: Training) -> list[list[Any]]:
+        """So many texts for each prompt, with the engine's sampler; it notices by itself that weights changed."""
+        drawn: list[list[Any]] = self._sampler.sample(
+            prompts,
+            samples=training.samples,
+            most_tokens=training.tokens,
+            temperature=training.temperature,
+            top_p=1.0,
+            seeds=seeds,
+        )
+        return drawn
+
+    def texts(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Texts:
+        """Pairs of prompt and response as tensors on the device."""
+        before, after = max(len(prompt) for prompt, _ in rows), max(len(response) for _, response in rows)
+        ids = torch.full((len(rows), before + after), self.chat.tokenizer.pad_token_id or 0)
+        attended = torch.zeros_like(ids)
+        for place, (prompt, response) in enumerate(rows):
+            span = slice(before - len(prompt), before + len(response))
+            ids[place, span] = torch.tensor([*prompt, *response])
+            attended[place, span] = 1
+        ids, attended = ids.to(self.torch_device), attended.to(self.torch_device)
+        places = (attended.cumsum(1) - 1).clamp(min=0)
+        return Texts(ids, attended, places, ids[:, before:], attended[:, before:].bool())
+
+    def logits(self, texts: Texts) -> tuple[Tensor, Tensor]:
+        """What the policy expects at each token of the responses, over the temperature; and its hidden states."""
+        found = self._read(self._trained, texts)
+        assert self._states is not None
+        states, self._states = self._states[:, :-1].float(), None
+        return found, states
+
+    def reference_logits(self, texts: Texts) -> Tensor:
+        """The same of the policy as it was before training."""
+        if self._reference is not None:
+            return self._read(self._reference, texts)
+        with self._trained.disable_adapter():
+            return self._read(self._trained, texts)
+
+    def _read(self, model: Any, texts: Texts) -> Tensor:
+        autocast: AbstractContextManager[Any] = nullcontext()
+        if self._dtype == "bfloat16":
+            autocast = torch.autocast(self.torch_device.type, torch.bfloat16)
+        with autocast:
+            answer = model(
+                input_ids=texts.ids,
+                attention_mask=texts.attended,
+                position_ids=texts.places,
+                logits_to_keep=texts.responses.shape[1] + 1,
+                use_cache=False,
+            )
+        logits: Tensor = answer.logits[:, :-1].float()
+        return logits if self._temperature == 1 else logits / self._temperature
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        """Put what was learned into the weights that write."""
+        if self._trained is self._model:
+            return
+        if not self._lora:
+            for own, learned in zip(self._model.parameters(), self._trained.parameters(), strict=True):
+                own.copy_(learned)
+            return
+        for name, module in self._trained.base_model.model.named_modules():
+            if hasattr(module, "get_delta_weight"):
+                merged = module.base_layer.weight + module.get_delta_weight("default")
+                self._model.get_submodule(name).weight.copy_(merged)
+
+    def learned(self) -> dict[str, Tensor]:
+        """What is trained, by name."""
+        return {name: one.detach() for name, one in self._trained.named_parameters() if one.requires_grad}
+
+    @torch.no_grad()
+    def put(self, learned: dict[str, Tensor]) -> None:
+        """Go on from these weights."""
+        for name, own in self.learned().items():
+            own.copy_(learned[name])
+        self.refresh()
+
+    def like(self, name: str) -> LocalModel:
+        """Another model, or this one anew, in the same place and precision."""
+        return LocalModel(name, device=self._device, dtype=self._dtype, trust_remote_code=self._trust)
+
+    def save(self, folder: Path) -> None:
+        """A folder that transformers, and so palate, loads like any other; adapters are merged."""
+        self._model.save_pretrained(folder)
+        self.chat.tokenizer.save_pretrained(folder)
+
+
+def open_policy_model(spec: str, device: object = None) -> PolicyModel:
+    """A model of this process by `NAME` or `NAME,device=...`, refused where it cannot be trained."""
+    name, *words = spec.split(",")
+    options = parse_spec(",".join(["model", *words])).options
+    if "url" in options:
+        raise PalateError(
+            f"the policy {name} is behind a server ({options['url']}), whose weights cannot be trained from here. "
+            "Name a model of the hub, or a folder."
+        )
+    known = ("device", "dtype", "trust_remote_code")
+    for option in options:
+        if option not in known:
+            raise unknown_name("option for a policy", option, known)
+    policy = PolicyModel(
+        name.strip(),
+        device=options.get("device", str(device) if device else None),
+        dtype=options.get("dtype"),
+        trust_remote_code=yes(options.get("trust_remote_code", "false")),
+    )
+    if not policy.templated:
+        raise PalateError(
+            f"the policy {policy.name} has no chat template, so that it does not know where an answer begins and "
+            "ends. Name a model that was tuned to answer, or put a chat_template into its tokenizer's files."
+        )
+    return policy

@@ -1,0 +1,124 @@
+"""What a training run says, as typed objects. Every key of `palate ppo --json` is documented here.
+
+All intervals are 95% and resample users; an interval is absent (null) where there are too few users to have one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from palate.downstream._best_of_n._results import BonFinding
+
+
+class StepLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of the curves: means over the texts that were drawn in it, before the policy moved."""
+
+    step: int
+    """From 1."""
+    reward: float
+    """The reward model's mean score, as it gave it."""
+    reward_spread: float
+    """The standard deviation of these scores."""
+    kl: float
+    """Divergence from the reference in nats for each text: the sum over its tokens of log p - log reference."""
+    kl_coefficient: float
+    entropy: float
+    """Nats for each token."""
+    length: float
+    """Tokens of a text, its end among them."""
+    cut_off: float
+    """The share of texts that did not end by themselves."""
+    clip_share: float
+    """The share of tokens whose ratio was clipped, over all updates of the step."""
+    explained_variance: float | None
+    """How much of the variance of returns the value head foresaw; null without a value head or variance."""
+    loss: float
+    value_loss: float | None
+    gradient: float
+    """The mean length of the policy's gradient, before it is cut."""
+    left_out: int
+    """Texts that stayed out because they are unscored."""
+    seconds: float = 0.0
+    """What the step took; kept apart from the rest, which is the same on every run."""
+
+    def timed(self, seconds: float) -> StepLine:
+        """With what it took."""
+        return msgspec.structs.replace(self, seconds=seconds)
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """What one policy wrote for the held-out prompts."""
+
+    score: float | None
+    """The critic's mean mark."""
+    reward: float | None
+    """The reward model's mean score."""
+    tokens: float | None
+    """Of a text."""
+    texts: int
+    empty: int
+    """Texts without a word."""
+    cut_off: int
+    """Texts that did not end by themselves."""
+    unscored: int
+    """Texts without a mark."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """The trained policy minus the untrained one, on the same prompts and seeds."""
+
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    """Of a paired test that flips users."""
+    n: int
+    """Prompts where both have a number."""
+    users: int
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True):
+    """One held-out prompt with a text of each policy."""
+
+    item: str
+    prompt: str
+    before: str
+    after: str
+    before_score: float | None
+    after_score: float | None
+
+
+class PpoSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a training run says."""
+
+    run: str
+    benchmark: str
+    benchmark_title: str
+    benchmark_hash: str
+    licence: str
+    policy: str
+    policy_view: str
+    reward_model: str
+    view: str
+    critic: str
+    algorithm: str
+    seed: int
+    steps: int
+    """How many there are to be."""
+    complete: bool
+    """Whether training is over and every held-out prompt was judged."""
+    train_users: int
+    train_items: int
+    test_users: int
+    test_items: int
+    left_out: dict[str, int]
+    """Why items were left out, with how often."""
+    curve: list[StepLine]
+    before: Written | None
+    after: Written | None
+    score: Change | None
+    """What training brought by the critic's marks: the number that counts."""
+    reward: Change | None
+    """What it brought by the reward model's own scores."""
+    findings: list[BonFinding]
+    examples: list[Example]

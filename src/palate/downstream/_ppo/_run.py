@@ -1,0 +1,150 @@
+"""The folder that holds everything about one training run.
+
+settings.json    resolved settings, versions and hashes
+split.json       who was trained on, who was held out, and what was left out
+steps.jsonl      the curves, a line for each step
+seconds.jsonl    what each step took: the one file that is another on every run
+checkpoints/     the last two states of training; gone once it is over
+policy/          the trained policy as a transformers folder
+held_out.jsonl   what both policies wrote for each held-out prompt, with rewards and marks
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from palate.downstream._critic import Mark
+from palate.downstream._ppo._results import StepLine
+from palate.downstream._ppo._settings import KIND, PpoSettings
+from palate.evaluate import environment, read_lines, write_whole
+from palate.records import PalateError, Rating
+
+
+class SplitFile(msgspec.Struct, frozen=True, kw_only=True):
+    """Both sides by their ids."""
+
+    train_users: list[str]
+    train_items: list[str]
+    test_users: list[str]
+    test_items: list[str]
+    left_out: dict[str, int]
+
+
+class SecondsLine(msgspec.Struct, frozen=True):
+    """What a step took."""
+
+    step: int
+    seconds: float
+
+
+class HeldOutLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One held-out prompt: texts of the untrained policy, then as many of the trained one."""
+
+    item: str
+    user_id: str
+    prompt: str
+    texts: tuple[str, ...]
+    tokens: tuple[int, ...]
+    unfinished: tuple[int, ...] = ()
+    rating: Rating
+    marks: tuple[Mark, ...]
+    twin: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The item's, by which twins find each other."""
+        return self.item
+
+
+class _Settled(msgspec.Struct, frozen=True):
+    settings: PpoSettings
+    environment: dict[str, str]
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    settings: dict[str, object] = {}
+
+
+class PpoRun:
+    """Reads the folder of a training run."""
+
+    def __init__(self, folder: Path, settings: PpoSettings) -> None:
+        self.folder = folder
+        self.settings = settings
+
+    @staticmethod
+    def is_one(folder: Path) -> bool:
+        """Whether the folder is a run of this kind."""
+        try:
+            found = msgspec.json.decode((folder / "settings.json").read_bytes(), type=_Kind)
+        except (msgspec.DecodeError, OSError):
+            return False
+        return found.settings.get("kind") == KIND
+
+    @classmethod
+    def open(cls, folder: Path) -> PpoRun:
+        """An existing run, to be read."""
+        file = folder / "settings.json"
+        if not file.is_file():
+            raise PalateError(f"{folder} is not a run: it has no settings.json. Such runs are made by palate ppo.")
+        try:
+            settled = msgspec.json.decode(file.read_bytes(), type=_Settled)
+        except (msgspec.DecodeError, OSError) as error:
+            raise PalateError(f"{file} cannot be read as a run of palate ppo: {error}") from error
+        return cls(folder, settled.settings)
+
+    @classmethod
+    def create_or_resume(cls, parent: Path, settings: PpoSettings, split: SplitFile) -> PpoRun:
+        """The run with exactly these settings: begun now, or gone on with."""
+        run = cls(parent / settings.folder_name, settings)
+        file = run.folder / "settings.json"
+        if file.exists():
+            if cls.open(run.folder).settings != settings:
+                raise PalateError(
+                    f"{file} has been changed: its settings are not those that its folder is named after. "
+                    "Put it back, or move the folder away and run again."
+                )
+            return run
+        try:
+            run.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(run.folder / "split.json", msgspec.json.format(msgspec.json.encode(split), indent=1) + b"\n")
+            settled = msgspec.json.encode(_Settled(settings, environment()))
+            write_whole(file, msgspec.json.format(settled, indent=2) + b"\n")
+        except OSError as error:
+            raise PalateError(
+                f"cannot write to {run.folder}: {error.strerror or error}. Choose another place with --out."
+            ) from error
+        return run
+
+    @property
+    def policy(self) -> Path:
+        """Where the trained policy lies once training is over."""
+        return self.folder / "policy"
+
+    def split(self) -> SplitFile:
+        """Who is on which side."""
+        try:
+            return msgspec.json.decode((self.folder / "split.json").read_bytes(), type=SplitFile)
+        except (msgspec.DecodeError, OSError) as error:
+            raise PalateError(f"{self.folder / 'split.json'} cannot be read: {error}") from error
+
+    def steps(self) -> list[StepLine]:
+        """The curve as far as it goes; of a step that was taken twice the later line counts."""
+        seconds = {line.step: line.seconds for line in read_lines(self.folder / "seconds.jsonl", SecondsLine)}
+        return [line.timed(seconds.get(line.step, 0.0)) for line in read_lines(self.folder / "steps.jsonl", StepLine)]
+
+    def cut_curve(self, step: int) -> None:
+        """Drop the lines of steps that a checkpoint does not know, since they are taken again."""
+        lines = [line for line in read_lines(self.folder / "steps.jsonl", StepLine) if line.step <= step]
+        if lines or (self.folder / "steps.jsonl").exists():
+            content = b"".join(msgspec.json.encode(line.timed(0.0)) + b"\n" for line in lines)
+            write_whole(self.folder / "steps.jsonl", content)
+
+    def held_out(self) -> dict[str, HeldOutLine]:
+        """By item; should a line stand twice, the first counts."""
+        found: dict[str, HeldOutLine] = {}
+        for line in read_lines(self.folder / "held_out.jsonl", HeldOutLine):
+            found.setdefault(line.item, line)
+        return found

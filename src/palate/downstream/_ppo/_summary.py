@@ -1,0 +1,142 @@
+"""From the raw files of a training run to every number that is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from palate.downstream._ppo._findings import findings
+from palate.downstream._ppo._results import Change, Example, PpoSummary, Written
+from palate.downstream._ppo._run import HeldOutLine, PpoRun
+from palate.evaluate import (
+    Floats,
+    Quantity,
+    Resamples,
+    cluster_totals,
+    independent_clusters,
+    intervals,
+    paired_test,
+    ratio,
+)
+
+EXAMPLES = 6
+LONGEST_EXAMPLE = 2_000
+
+
+def summarise_ppo(run: PpoRun) -> PpoSummary:
+    """Every number anew from the folder; no model is needed."""
+    settings, split, curve = run.settings, run.split(), run.steps()
+    held_out = run.held_out()
+    lines = [held_out[item] for item in split.test_items if item in held_out]
+    scores, rewards = _scores(lines), _rewards(lines)
+    score, reward = (_change(lines, values, settings.seed) for values in (scores, rewards))
+    before, after = (_written(lines, scores, rewards, side) for side in (0, 1))
+    complete = run.policy.exists() and len(lines) == len(split.test_items)
+    return PpoSummary(
+        run=str(run.folder),
+        benchmark=f"{settings.benchmark.name} {settings.benchmark.version}",
+        benchmark_title=settings.benchmark.title,
+        benchmark_hash=settings.content_hash,
+        licence=settings.benchmark.licence,
+        policy=settings.policy.name,
+        policy_view=settings.policy_view.name,
+        reward_model=settings.reward_model.label,
+        view=settings.view.name,
+        critic=settings.critic.name,
+        algorithm=settings.training.algorithm,
+        seed=settings.seed,
+        steps=settings.training.steps,
+        complete=complete,
+        train_users=len(split.train_users),
+        train_items=len(split.train_items),
+        test_users=len(split.test_users),
+        test_items=len(split.test_items),
+        left_out=split.left_out,
+        curve=curve,
+        before=before,
+        after=after,
+        score=score,
+        reward=reward,
+        findings=findings(curve, before, after, score, reward) if curve else [],
+        examples=[_example(line) for line in lines[:: max(1, len(lines) // EXAMPLES)][:EXAMPLES]],
+    )
+
+
+def _sides(line: HeldOutLine) -> tuple[slice, slice]:
+    half = len(line.texts) // 2
+    return slice(half), slice(half, None)
+
+
+def _scores(lines: Sequence[HeldOutLine]) -> Floats:
+    """(items, 2): the mean mark of each policy's texts that have one; nan where none has."""
+    found = np.full((len(lines), 2), np.nan)
+    for place, line in enumerate(lines):
+        for side, own in enumerate(_sides(line)):
+            marks = [mark.score for mark in line.marks[own] if mark.score is not None]
+            found[place, side] = np.mean(marks) if marks else np.nan
+    return found
+
+
+def _rewards(lines: Sequence[HeldOutLine]) -> Floats:
+    """(items, 2): the mean reward of each policy's texts; nan where the rating is unscored."""
+    found = np.full((len(lines), 2), np.nan)
+    for place, line in enumerate(lines):
+        if line.rating.scores is not None:
+            found[place] = [np.mean(line.rating.scores[own]) for own in _sides(line)]
+    return found
+
+
+def _change(lines: Sequence[HeldOutLine], values: Floats, seed: int) -> Change | None:
+    """After minus before over the items where both are known, with users resampled."""
+    both = np.asarray(~np.isnan(values).any(axis=1))
+    if not both.any():
+        return None
+    clusters = independent_clusters(lines)
+    count = int(clusters.max()) + 1
+    differences = np.where(both, values[:, 1] - values[:, 0], 0.0)
+    totals = cluster_totals(np.stack([differences, both.astype(float)], axis=1), clusters, count)
+    [estimate] = intervals([Quantity(totals, ratio)], Resamples(count, seed))
+    return Change(
+        difference=float(ratio(totals.sum(axis=0))),
+        low=estimate.low if estimate else None,
+        high=estimate.high if estimate else None,
+        p=paired_test(totals[:, 0], seed),
+        n=int(both.sum()),
+        users=len({line.user_id for line, counted in zip(lines, both.tolist(), strict=True) if counted}),
+    )
+
+
+def _written(lines: Sequence[HeldOutLine], scores: Floats, rewards: Floats, side: int) -> Written | None:
+    if not lines:
+        return None
+    own = [(line, _sides(line)[side]) for line in lines]
+    texts = [text for line, part in own for text in line.texts[part]]
+    half = len(lines[0].texts) // 2
+    return Written(
+        score=_mean(scores, side),
+        reward=_mean(rewards, side),
+        tokens=float(np.mean([count for line, part in own for count in line.tokens[part]])),
+        texts=len(texts),
+        empty=sum(not text.strip() for text in texts),
+        cut_off=sum((place >= half) == bool(side) for line in lines for place in line.unfinished),
+        unscored=sum(mark.score is None for line, part in own for mark in line.marks[part]),
+    )
+
+
+def _mean(values: Floats, side: int) -> float | None:
+    """Over the items where both policies have a number, so that the two means differ by the change."""
+    both = ~np.isnan(values).any(axis=1)
+    return float(values[both, side].mean()) if both.any() else None
+
+
+def _example(line: HeldOutLine) -> Example:
+    half = len(line.texts) // 2
+    return Example(
+        item=line.item,
+        prompt=line.prompt[:LONGEST_EXAMPLE],
+        before=line.texts[0][:LONGEST_EXAMPLE],
+        after=line.texts[half][:LONGEST_EXAMPLE],
+        before_score=line.marks[0].score,
+        after_score=line.marks[half].score,
+    )

@@ -1,0 +1,97 @@
+"""A training run in tables and words, the same for terminal, Markdown and page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from palate.downstream._best_of_n._tables import ABSENT, Table, figure, figures
+from palate.downstream._ppo._results import Change, PpoSummary, StepLine, Written
+from palate.evaluate import chance_of_error, count, percent
+
+CURVES: dict[str, Callable[[StepLine], float | None]] = {
+    "reward": lambda line: line.reward,
+    "KL, nats a text": lambda line: line.kl,
+    "entropy, nats a token": lambda line: line.entropy,
+    "length, tokens": lambda line: line.length,
+    "cut off": lambda line: line.cut_off,
+    "clip share": lambda line: line.clip_share,
+    "explained variance": lambda line: line.explained_variance,
+    "KL coefficient": lambda line: line.kl_coefficient,
+    "seconds a step": lambda line: line.seconds or None,
+}
+"""What is drawn while training runs, in this order."""
+FOOTNOTE = (
+    "Both policies write for the same held-out prompts with the same seeds; means are over prompts where both have a "
+    "number. Change: trained minus untrained; intervals are 95% and resample users, p is of a test that flips users. "
+    "The critic's score is the number that counts: the reward is what was trained for."
+)
+
+
+def headline(summary: PpoSummary) -> str:
+    """How much was done, in a line."""
+    return f"step {len(summary.curve)} of {summary.steps}, seed {summary.seed}"
+
+
+def set_up(summary: PpoSummary) -> str:
+    """Who writes, who pays, who judges, and for whom."""
+    return (
+        f"{summary.policy}, seeing {summary.policy_view}, is trained by {summary.algorithm} with the reward of "
+        f"{summary.reward_model}, seeing {summary.view}, on {count(summary.train_items, 'prompt')} of "
+        f"{count(summary.train_users, 'user')}; {summary.critic} judges it on {count(summary.test_items, 'prompt')} of "
+        f"{count(summary.test_users, 'user')} that it was not trained on."
+    )
+
+
+def held_out_table(summary: PpoSummary) -> Table | None:
+    """What each policy wrote for held-out users, and the change."""
+    before, after = summary.before, summary.after
+    if before is None or after is None:
+        return None
+    return Table(
+        title="Held-out users",
+        titles=("", "untrained", "trained", "change", "95%", "p"),
+        words=1,
+        rows=[
+            ("critic's score", figure(before.score), figure(after.score), *_change(summary.score)),
+            ("reward", figure(before.reward), figure(after.reward), *_change(summary.reward)),
+            ("tokens of a text", *(_tenths(one.tokens) for one in (before, after)), *[""] * 3),
+            *((name, *(_share(one, name) for one in (before, after)), *[""] * 3) for name in _COUNTS),
+        ],
+    )
+
+
+def curve_table(summary: PpoSummary) -> Table:
+    """Every curve at the start, in the middle and at the end."""
+    curve = summary.curve
+    places = sorted({0, len(curve) // 2, len(curve) - 1}) if curve else []
+    return Table(
+        title="Training",
+        titles=("", *(f"step {curve[place].step}" for place in places)),
+        words=1,
+        rows=[(name, *(figure(value(curve[place])) for place in places)) for name, value in CURVES.items()],
+    )
+
+
+_COUNTS: dict[str, Callable[[Written], int]] = {
+    "empty": lambda one: one.empty,
+    "cut off": lambda one: one.cut_off,
+    "without a mark": lambda one: one.unscored,
+}
+
+
+def _share(one: Written, name: str) -> str:
+    return percent(_COUNTS[name](one) / one.texts)
+
+
+def _tenths(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:.1f}"
+
+
+def _change(change: Change | None) -> tuple[str, str, str]:
+    if change is None:
+        return (ABSENT, ABSENT, ABSENT)
+    return (
+        figure(change.difference, sign=True),
+        figures(change.low, change.high, sign=True),
+        chance_of_error(change.p),
+    )

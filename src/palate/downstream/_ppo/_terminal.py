@@ -1,0 +1,113 @@
+"""A training run in a terminal: while it goes on, and at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from palate.downstream._best_of_n._tables import figure
+from palate.downstream._best_of_n._terminal import _grid, findings_grid
+from palate.downstream._ppo._findings import warnings_of
+from palate.downstream._ppo._results import PpoSummary, StepLine
+from palate.downstream._ppo._tables import CURVES, FOOTNOTE, curve_table, headline, held_out_table, set_up
+from palate.evaluate import printable
+
+BARS = "▁▂▃▄▅▆▇█"
+SPARK = 24
+"""Characters of a curve."""
+QUIET_EVERY = 10
+"""Steps between two lines where there is no terminal to draw in."""
+SLOW = 10.0
+"""Seconds of a step that is worth a line of its own."""
+
+
+def spark(values: list[float]) -> str:
+    """A curve in one line of text, the last of its values at the right.
+
+    >>> spark([0.0, 1.0, 2.0, 3.0])
+    '▁▃▆█'
+    """
+    if len(values) > SPARK:
+        size = len(values) / SPARK
+        parts = [
+            values[int(place * size) : max(int((place + 1) * size), int(place * size) + 1)] for place in range(SPARK)
+        ]
+        values = [sum(part) / len(part) for part in parts]
+    low, high = min(values), max(values)
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BARS[round((value - low) * scale)] for value in values)
+
+
+class Watching:
+    """The curves while a run goes on; told of each step. Without a terminal, a line now and then."""
+
+    def __init__(self, console: Console, live: Live | None) -> None:
+        self._console, self._live = console, live
+        self._lines: list[StepLine] = []
+
+    def __call__(self, line: StepLine, steps: int) -> None:
+        """One more step."""
+        self._lines.append(line)
+        if self._live is not None:
+            self._live.update(self._drawn(steps), refresh=True)
+        elif line.step % QUIET_EVERY == 0 or line.step == steps or len(self._lines) == 1 or line.seconds > SLOW:
+            numbers = f"reward {figure(line.reward)}, KL {line.kl:.2f}, entropy {line.entropy:.2f}, "
+            numbers += f"length {line.length:.0f}, {line.seconds:.1f} s"
+            self._console.print(f"step {line.step} of {steps}: {numbers}", highlight=False, soft_wrap=True)
+
+    def report(self, what: str, done: int, total: int) -> None:
+        """What goes on before and after training."""
+        if self._live is not None:
+            self._live.update(Text(f"{what}: {done} of {total}"), refresh=True)
+
+    def _drawn(self, steps: int) -> Grid:
+        last = self._lines[-1]
+        mean = sum(line.seconds for line in self._lines) / len(self._lines)
+        grid = Grid(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        left = mean * (steps - last.step)
+        grid.add_row(Text(f"step {last.step} of {steps}", style="bold"), "", Text(f"{left:.0f} s left", style="dim"))
+        for name, value in CURVES.items():
+            values = [one for line in self._lines if (one := value(line)) is not None]
+            if values:
+                grid.add_row(name, figure(values[-1]), Text(spark(values), style="cyan"))
+        for warning in warnings_of(self._lines):
+            grid.add_row(Text("warning", style="bold yellow"), "", Text(warning.partition(":")[0]))
+        return grid
+
+
+@contextmanager
+def watching(*, show: bool = True) -> Iterator[Watching]:
+    """Draws on standard error; nothing at all without `show`."""
+    console = Console(stderr=True, quiet=not show)
+    if not console.is_terminal or not show:
+        yield Watching(console, None)
+        return
+    # No thread that draws: it would fight for the processor with the training.
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        yield Watching(console, live)
+
+
+def print_ppo(summary: PpoSummary, console: Console) -> None:
+    """Print what held-out users got, how training went, and what that says."""
+    title = printable(summary.benchmark_title, console, "bold")
+    title.append_text(printable(f"  {headline(summary)}", console, "dim"))
+    console.print(title)
+    console.print(printable(set_up(summary), console))
+    if not summary.complete:
+        console.print(printable("Training or judging is not over yet; the numbers will change.", console))
+    for table in filter(None, (curve_table(summary), held_out_table(summary))):
+        console.print()
+        console.print(printable(table.title, console, "bold"))
+        console.print(Padding(_grid(table, console), (0, 0, 0, 2)))
+    if summary.before is not None:
+        console.print()
+        console.print(printable(FOOTNOTE, console, "dim"))
+    if summary.findings:
+        console.print()
+        console.print(findings_grid(summary.findings, console))

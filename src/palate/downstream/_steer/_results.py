@@ -1,0 +1,98 @@
+"""What the table of steering says, as typed objects. Every key of `palate steer --json` is documented here.
+
+All intervals are 95% and resample users; an interval is absent (null) where there are too few users to have one.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from palate.downstream._guide._results import Figure, Severity
+
+MethodKind = Literal["none", "in-context", "best-of-n", "oracle", "guided"]
+Decoding = Literal["sampled", "greedy"]
+Measure = Literal["reward", "policy", "rouge1", "rougeL", "embedding"]
+
+
+class SteerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One method of steering, on the same items as all others."""
+
+    label: str
+    kind: MethodKind
+    """The policy alone; the policy that sees the user's own examples; chosen or guided by a reward model; or chosen by
+    the critic itself (`oracle`)."""
+    name: str
+    """The reward model, or what the policy sees of the user; empty for the policy alone and the oracle."""
+    decoding: Decoding
+    """Sampled texts are the mean over the samples; greedy ones take the likeliest, or best, token at each step."""
+    n: int
+    """Items with a text that has a mark."""
+    users: int
+    reward: Figure | None
+    """Reward accuracy: how often the reward model scores the user's own text higher."""
+    policy: Figure | None
+    """Policy accuracy: how often the policy, so steered, finds the user's own text likelier per token."""
+    rouge1: Figure | None
+    rougeL: Figure | None  # noqa: N815 - the measure's own name
+    embedding: Figure | None
+    """Likeness: the cosine between the vectors of the text and of the user's own."""
+
+
+class SteerDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """One method minus another by one measure, on the items that both have."""
+
+    about: Literal["over none", "steered or in context"]
+    """Over the policy alone with the same decoding; or a reward model's text over in-context learning's."""
+    one: str
+    other: str
+    """Labels of rows."""
+    measure: Measure
+    n: int
+    users: int
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    q: float
+    """The false discovery rate over all differences of the table."""
+
+
+class SteerFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader should know, in words."""
+
+    severity: Severity
+    text: str
+
+
+class SteerSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the table says."""
+
+    run: str
+    benchmark: str
+    benchmark_title: str
+    benchmark_hash: str
+    licence: str
+    policy: str
+    view: str
+    """What the reward models see of the user."""
+    samples: int
+    """N of best-of-N."""
+    temperature: float
+    top_p: float
+    tokens: int
+    """The most tokens of a text."""
+    weight: float
+    """Of the reward in guided decoding."""
+    top_k: int
+    seed: int
+    items: int
+    users: int
+    complete: bool
+    """Whether every part is done."""
+    parts: dict[str, str]
+    """The folders of the runs that the table is made of, beside its own."""
+    rows: list[SteerRow]
+    differences: list[SteerDifference]
+    findings: list[SteerFinding]

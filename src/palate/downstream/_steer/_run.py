@@ -1,0 +1,156 @@
+"""The table's own folder: `settings.json` names the runs beside it that hold everything the table is made of."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from palate import __version__
+from palate.downstream._best_of_n import BonRun
+from palate.downstream._guide import GuideRun
+from palate.evaluate import Run, environment, file_name, write_whole
+from palate.records import Card, PalateError
+
+FORMAT = 1
+KIND: Literal["steer"] = "steer"
+
+
+class InContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What the policy was shown of the user, and the runs about it."""
+
+    view: str
+    retriever: str
+    """How the view's history was picked; empty where the view picks nothing."""
+    sampled: str
+    greedy: str
+    likelihood: str
+
+    @property
+    def name(self) -> str:
+        """As a person wrote it."""
+        return f"{self.view}@{self.retriever}" if self.retriever else self.view
+
+
+class SteerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Folders of runs by name. Each is named after a hash of its own settings, so these say what was measured."""
+
+    kind: Literal["steer"] = KIND
+    benchmark: Card
+    content_hash: str
+    policy: str
+    view: str
+    """What the reward models see of the user."""
+    weight: float
+    seed: int
+    reward: str
+    """Reward models on the pairs."""
+    likelihood: str
+    """The policy's own likelihood on the pairs."""
+    best_of_n: str
+    guided: str
+    in_context: list[InContext]
+    palate: str = __version__
+    format: int = FORMAT
+
+    @property
+    def folder_name(self) -> str:
+        """A name that any file system takes, with ten digits that change with any of the settings."""
+        digits = hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:10]
+        return f"{file_name(self.benchmark.name)}-steer-{digits}"
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """Every run of the table, by what it is about."""
+        found = {
+            "reward accuracy": self.reward,
+            "likelihood": self.likelihood,
+            "best-of-n": self.best_of_n,
+            "guided": self.guided,
+        }
+        for one in self.in_context:
+            found |= {
+                f"in context {one.name}, sampled": one.sampled,
+                f"in context {one.name}, greedy": one.greedy,
+                f"in context {one.name}, likelihood": one.likelihood,
+            }
+        return found
+
+
+class _Settled(msgspec.Struct, frozen=True):
+    settings: SteerSettings
+    environment: dict[str, str]
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    settings: dict[str, object] = {}
+
+
+class SteerRun:
+    """The folder of a table, and its parts."""
+
+    def __init__(self, folder: Path, settings: SteerSettings) -> None:
+        self.folder = folder
+        self.settings = settings
+
+    @staticmethod
+    def is_one(folder: Path) -> bool:
+        """Whether the folder is a table of this kind."""
+        try:
+            found = msgspec.json.decode((folder / "settings.json").read_bytes(), type=_Kind)
+        except (msgspec.DecodeError, OSError):
+            return False
+        return found.settings.get("kind") == KIND
+
+    @classmethod
+    def open(cls, folder: Path) -> SteerRun:
+        """An existing table, to be made anew."""
+        file = folder / "settings.json"
+        try:
+            return cls(folder, msgspec.json.decode(file.read_bytes(), type=_Settled).settings)
+        except (msgspec.DecodeError, OSError) as error:
+            raise PalateError(f"{file} cannot be read as a table of palate steer: {error}") from error
+
+    @classmethod
+    def write(cls, parent: Path, settings: SteerSettings) -> SteerRun:
+        """Keep what the table is made of; the same parts give the same folder."""
+        run = cls(parent / settings.folder_name, settings)
+        file = run.folder / "settings.json"
+        try:
+            run.folder.mkdir(parents=True, exist_ok=True)
+            if not file.exists():
+                settled = msgspec.json.encode(_Settled(settings, environment()))
+                write_whole(file, msgspec.json.format(settled, indent=2) + b"\n")
+        except OSError as error:
+            raise PalateError(
+                f"cannot write to {run.folder}: {error.strerror or error}. Choose another place with --out."
+            ) from error
+        return run
+
+    def part(self, name: str) -> Path:
+        """The folder of a part, which lies beside the table's own."""
+        folder = self.folder.resolve().parent / name
+        if not folder.is_dir():
+            raise PalateError(
+                f"{folder} is not there, and the table {self.folder} is made of it. Put it back, or run palate steer "
+                "again."
+            )
+        return folder
+
+    def folders(self) -> list[Path]:
+        """All parts, each once."""
+        return [self.part(name) for name in dict.fromkeys(self.settings.parts.values())]
+
+    def rated(self, name: str) -> Run:
+        """A part that rated the pairs."""
+        return Run.open(self.part(name))
+
+    def best_of(self, name: str) -> BonRun:
+        """A part that drew samples."""
+        return BonRun.open(self.part(name))
+
+    def guided(self) -> GuideRun:
+        """The part that guided the policy."""
+        return GuideRun.open(self.part(self.settings.guided))

@@ -1,0 +1,97 @@
+"""The tables of steering as words, the same for terminal, Markdown and page."""
+
+from __future__ import annotations
+
+from palate.downstream._best_of_n._tables import ABSENT, Table, figure, figures
+from palate.downstream._guide._results import Figure
+from palate.downstream._steer._results import Measure, SteerDifference, SteerRow, SteerSummary
+from palate.evaluate import CLEAR, chance_of_error, count, percent, points, points_interval
+
+MEASURES: dict[Measure, str] = {
+    "reward": "reward accuracy",
+    "policy": "policy accuracy",
+    "rouge1": "ROUGE-1",
+    "rougeL": "ROUGE-L",
+    "embedding": "likeness",
+}
+FOOTNOTE = (
+    "Reward accuracy: how often the reward model scores the user's own text above the other of its pair. Policy "
+    "accuracy: how often the policy, so steered, finds it likelier per token; best-of-N has none. ROUGE and likeness: "
+    "how like the written text is to the user's own. The policy alone, sampled, is the mean over all samples, which is "
+    "what a random choice among them gives. * is q < .05 against the policy alone with the same decoding, over all "
+    "differences of the table. Below each number is its 95% interval, which resamples users."
+)
+
+
+def headline(summary: SteerSummary) -> str:
+    """What was measured, in a line."""
+    return f"{count(summary.items, 'pair')}, {count(summary.users, 'user')}, seed {summary.seed}"
+
+
+def set_up(summary: SteerSummary) -> str:
+    """Who wrote, how, and who steered."""
+    return (
+        f"{summary.policy} writes {count(summary.samples, 'sample')} for each prompt (temperature "
+        f"{summary.temperature:g}, top_p {summary.top_p:g}, at most {summary.tokens} tokens). Reward models see "
+        f"{summary.view}; they guide with weight {summary.weight:g} among {summary.top_k} tokens."
+    )
+
+
+def main_table(summary: SteerSummary) -> Table:
+    """A row for each method; each cell holds a number and, on a second line, its interval."""
+    measures = [one for one in MEASURES if any(getattr(row, one) is not None for row in summary.rows)]
+    return Table(
+        title="What each method reaches",
+        titles=("method", *(MEASURES[one] for one in measures)),
+        words=1,
+        rows=[(row.label, *(_cell(summary, row, one) for one in measures)) for row in summary.rows],
+    )
+
+
+def _cell(summary: SteerSummary, row: SteerRow, measure: Measure) -> str:
+    found: Figure | None = getattr(row, measure)
+    if found is None:
+        return ABSENT
+    share = measure in ("reward", "policy")
+    value = percent(found.value) if share else figure(found.value)
+    star = "*" if _is_clear(summary, row, measure) else ""
+    if found.low is None or found.high is None:
+        return f"{value}{star}"
+    low, high = (percent(one).rstrip("%") if share else figure(one) for one in (found.low, found.high))
+    return f"{value}{star}\n{low}–{high}"
+
+
+def _is_clear(summary: SteerSummary, row: SteerRow, measure: Measure) -> bool:
+    return any(
+        one.about == "over none" and one.one == row.label and one.measure == measure and one.q < CLEAR
+        for one in summary.differences
+    )
+
+
+def difference_table(summary: SteerSummary) -> Table | None:
+    """Every paired difference."""
+    if not summary.differences:
+        return None
+    return Table(
+        title="Differences",
+        titles=("one", "minus", "by", "difference", "95%", "q", "users", "n"),
+        words=3,
+        rows=[(one.one, one.other, MEASURES[one.measure], *_difference(one)) for one in summary.differences],
+    )
+
+
+def _difference(one: SteerDifference) -> tuple[str, ...]:
+    share, star = one.measure in ("reward", "policy"), "*" if one.q < CLEAR else ""
+    value = f"{points(one.difference)} points" if share else figure(one.difference, sign=True)
+    interval = points_interval(one.low, one.high) if share else figures(one.low, one.high, sign=True)
+    return (f"{value}{star}", interval, chance_of_error(one.q), f"{one.users:,}", f"{one.n:,}")
+
+
+def parts_table(summary: SteerSummary) -> Table:
+    """Where every number comes from."""
+    return Table(
+        title="Runs that the table is made of",
+        titles=("part", "folder, beside this one"),
+        words=2,
+        rows=[(name, folder) for name, folder in summary.parts.items()],
+    )

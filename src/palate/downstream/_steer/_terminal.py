@@ -1,0 +1,54 @@
+"""The table of steering in a terminal, read at a glance."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from palate.downstream._best_of_n._tables import Table
+from palate.downstream._best_of_n._terminal import ROOMY, findings_grid
+from palate.downstream._steer._results import SteerSummary
+from palate.downstream._steer._tables import FOOTNOTE, headline, main_table, set_up
+from palate.evaluate import printable
+
+NARROWEST = 14
+"""Columns of a terminal that a method's name has at least."""
+
+
+def print_steer(summary: SteerSummary, console: Console) -> None:
+    """Print the table and what it says."""
+    title = printable(summary.benchmark_title, console, "bold")
+    title.append_text(printable(f"  {headline(summary)}", console, "dim"))
+    console.print(title)
+    console.print(printable(set_up(summary), console))
+    if not summary.complete:
+        console.print(printable("Not every part is done yet; the numbers will change.", console))
+    console.print()
+    console.print(_grid(main_table(summary), console))
+    console.print(printable(FOOTNOTE, console, "dim"))
+    if summary.findings:
+        console.print()
+        console.print(findings_grid(summary.findings, console))
+
+
+def _grid(table: Table, console: Console) -> Grid:
+    grid = Grid(box=None, pad_edge=False, padding=(0, 2 if console.width >= ROOMY else 1, 0, 0), header_style="dim")
+    for position, title in enumerate(table.titles):
+        numbers = position >= table.words
+        grid.add_column(
+            title.replace(" ", "\n", 1) if numbers else title,
+            justify="right" if numbers else "left",
+            no_wrap=numbers,
+            overflow="fold",
+            min_width=None if numbers else NARROWEST,
+            vertical="bottom" if numbers else "top",
+        )
+    for label, *cells in table.rows:
+        shown = []
+        for cell in cells:
+            value, _, interval = cell.partition("\n")
+            text = printable(value if value.endswith("*") else f"{value} ", console)
+            text.append("\n").append_text(printable(f"{interval} ", console, "dim"))
+            shown.append(text)
+        grid.add_row(printable(label, console), *shown)
+    return grid

@@ -1,0 +1,176 @@
+"""Erasing a user from what policies wrote for them: best-of-N and guided runs, and the samples that runs share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import msgspec
+
+from palate.downstream import (
+    BonRun,
+    GuideRun,
+    SteerRun,
+    summarise_best_of_n,
+    summarise_guide,
+    summarise_steer,
+    write_best_of_n,
+    write_guide,
+    write_steer,
+)
+from palate.evaluate import Appender
+from palate.privacy._person import Person
+from palate.privacy._places import Place, Renaming, Tally
+from palate.privacy._rewrite_lines import FileChange, Row, read_rows, rewrite, sha256
+from palate.records import PalateError
+
+REPORTS = ("report.html", "report.md", "summary.json")
+LINES = {
+    "samples.jsonl": "samples",
+    "generations.jsonl": "texts",
+    "likelihoods.jsonl": "likelihoods",
+    "rewards.jsonl": "rewards",
+    "outcomes.jsonl": "rewards",
+    "ratings.jsonl": "ratings",
+    "marks.jsonl": "marks",
+}
+"""Files whose lines belong to an item, and what a receipt calls them."""
+
+
+class _View(msgspec.Struct):
+    name: str = ""
+    whose: str = "own"
+
+
+class _Views(msgspec.Struct):
+    views: list[_View] = []
+    policy_views: list[_View] = []
+    view: _View | None = None
+    """Of a folder of samples."""
+
+
+class _Settled(msgspec.Struct):
+    settings: _Views
+
+
+def is_run_of_texts(folder: Path) -> bool:
+    """Whether a folder holds a best-of-N or a guided run."""
+    return BonRun.is_one(folder) or GuideRun.is_one(folder)
+
+
+def is_samples(folder: Path) -> bool:
+    """Whether a folder holds samples that runs share."""
+    return (folder / "samples.jsonl").is_file() and not (folder / "items.jsonl").exists()
+
+
+def owners(folder: Path) -> Iterator[tuple[str, str]]:
+    """The items of a run and whose they are."""
+    for row in read_rows(folder / "items.jsonl"):
+        yield str(row.get("id")), str(row.get("user_id"))
+
+
+def shared_samples(run: Path) -> list[Path]:
+    """Folders of samples in the same folder of runs."""
+    return sorted(file.parent.resolve() for file in run.parent.glob("samples/*/samples.jsonl"))
+
+
+def erase_from_texts(folder: Path, person: Person, *, write: bool) -> tuple[Place, list[str]]:
+    """What was erased from a run or a folder of samples, and the texts that are gone.
+
+    Lines of others go where a stranger's profile was shown, since these folders do not keep whose it was, and where
+    a text quotes the user. The same command would make them anew. Reports are made anew, or removed with the last item.
+    """
+    with ExitStack() as stack:
+        if write:  # nobody else may write meanwhile
+            for file in (folder / name for name in LINES if (folder / name).is_file()):
+                stack.enter_context(closing(Appender(file)))
+        return _erase(folder, person, write=write)
+
+
+def _erase(folder: Path, person: Person, *, write: bool) -> tuple[Place, list[str]]:
+    tally = Tally()
+    items = read_rows(folder / "items.jsonl")
+    shared = not (folder / "items.jsonl").is_file()  # samples do not say whose they are
+    gone = person.items if shared else {str(row.get("id")) for row in items if _goes(row, person)}
+    strangers = _shown_to_others(folder)
+    rename = Renaming(gone, (row for row in items if str(row.get("id")) not in gone))
+    erased: list[str] = []
+
+    def item(row: Row) -> Row | None:
+        stays = str(row.get("id")) not in gone
+        tally.counts["items"] += not stays
+        return rename(row) if stays else None
+
+    for name, what in LINES.items():
+
+        def line(row: Row, what: str = what) -> Row | None:
+            texts = _texts(row)
+            own = str(row.get("item")) in gone
+            unsure = bool(strangers & {str(row.get("view")), str(row.get("policy_view"))})
+            quotes = any(mine in text for text in texts for mine in person.wrote)
+            if not (own or unsure or quotes):
+                return row
+            tally.counts[what] += 1
+            erased.extend(texts)
+            return None
+
+        tally.changed(rewrite(folder / name, line, write=write, keep_empty=True))
+    tally.changed(rewrite(folder / "items.jsonl", item, write=write, keep_empty=True))
+    if tally.files:
+        tally.files += _reports(folder, write=write)
+    return tally.place("samples" if shared else "run", folder), erased
+
+
+def made_anew(folder: Path, *, write: bool) -> Place:
+    """A table of other runs holds no user; its numbers are made anew from what is left of them."""
+    tally = Tally()
+    tally.files = _reports(folder, write=write)
+    return tally.place("run", folder)
+
+
+def _goes(row: Row, person: Person) -> bool:
+    responses = row.get("responses")
+    texts = [row.get("prompt"), *(responses if isinstance(responses, list) else [])]
+    return row.get("user_id") == person.id or person.is_in(text for text in texts if isinstance(text, str))
+
+
+def _texts(row: Row) -> list[str]:
+    """What was written: several samples, or one text."""
+    several = row.get("texts")
+    found = [*several] if isinstance(several, list) else [row.get("text")]
+    return [text for text in found if isinstance(text, str)]
+
+
+def _shown_to_others(folder: Path) -> set[str]:
+    """The names of views that show somebody else's profile."""
+    file = folder / "settings.json"
+    try:
+        settings = msgspec.json.decode(file.read_bytes(), type=_Settled).settings
+    except (msgspec.DecodeError, OSError) as error:
+        raise PalateError(f"{file} cannot be read, so it is not known what this folder holds: {error}") from error
+    views = [*settings.views, *settings.policy_views, *([settings.view] if settings.view else [])]
+    return {view.name for view in views if view.whose != "own"}
+
+
+def _reports(folder: Path, *, write: bool) -> list[FileChange]:
+    there = [folder / name for name in REPORTS if (folder / name).is_file()]
+    before = {file: sha256(file) for file in there}
+    if write and there:
+        for file in there:
+            file.unlink()
+        _report(folder)
+    return [FileChange(path=str(file), before=before[file], after=sha256(file)) for file in there]
+
+
+def _report(folder: Path) -> None:
+    """What `palate report` writes; nothing where no item is left."""
+    if SteerRun.is_one(folder):
+        table = SteerRun.open(folder)
+        if any(owners(table.part(table.settings.best_of_n))):
+            write_steer(summarise_steer(table))
+    elif any(owners(folder)):
+        if BonRun.is_one(folder):
+            write_best_of_n(summarise_best_of_n(BonRun.open(folder)))
+        else:
+            write_guide(summarise_guide(GuideRun.open(folder)))

@@ -1,0 +1,170 @@
+"""The addresses of the server. Annotations are read when it is made, so they are not postponed here."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+
+from palate import __version__
+from palate.records import Ask, PalateError, Rating
+from palate.serve._metrics import Metrics
+from palate.serve._served import Served
+from palate.serve._wire import AskRequest, RatingAnswer, RatingLine, RewardAnswer, RewardRequest
+
+PLAIN_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+Wanted = Annotated[str | None, Query(description="The fingerprint that the model must have; another is refused.")]
+
+
+class Detail(BaseModel):
+    """What went wrong."""
+
+    detail: str
+
+
+class Health(BaseModel):
+    """Which model answers here."""
+
+    name: str
+    fingerprint: str
+    order_sensitive: bool
+    palate: str = __version__
+
+
+class Ready(BaseModel):
+    """Every model of the server, loaded."""
+
+    palate: str = __version__
+    models: list[Health]
+
+
+REFUSALS = {401: "no token, or a wrong one", 412: "another model than was wanted", 503: "shutting down, or full"}
+BODIES = {400: "not UTF-8", 408: "too slow", 413: "too large", 500: "the reward model failed"}
+
+
+def make_app(served: Sequence[Served], metrics: Metrics, *, most_responses: int) -> FastAPI:
+    """All addresses: the first model at `/`, and model N at `/models/N`."""
+    app = FastAPI(
+        title="palate reward server",
+        version=__version__,
+        summary="How well does this response serve this user?",
+        docs_url=None,  # those pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.add_exception_handler(RequestValidationError, _say_what_is_wrong)
+    app.add_exception_handler(PalateError, _say_what_failed)
+
+    @app.get("/ready", responses=_documented(REFUSALS))
+    async def ready(model: Wanted = None) -> Ready:
+        """Whether requests are taken, and which models answer them."""
+        if model is not None and model not in {one.fingerprint for one in served}:
+            raise HTTPException(412, f"no model here has the fingerprint {model}; {_all_named(served)}")
+        return Ready(models=[_health(one) for one in served])
+
+    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    async def show_metrics() -> Response:
+        """Counters for Prometheus."""
+        return Response(metrics.text(), media_type=PLAIN_TEXT)
+
+    async def first(model: Wanted = None) -> Served:
+        return _as_wanted(served[0], model)
+
+    async def numbered(number: Annotated[int, Path(ge=1, description="Which model.")], model: Wanted = None) -> Served:
+        if number > len(served):
+            raise HTTPException(404, f"there is no model {number}; {_all_named(served)}")
+        return _as_wanted(served[number - 1], model)
+
+    _add_model(app, "", first, metrics, most_responses, {})
+    _add_model(app, "/models/{number}", numbered, metrics, most_responses, {404: "no such model"})
+    return app
+
+
+def _add_model(
+    app: FastAPI,
+    prefix: str,
+    find: Callable[..., Awaitable[Served]],
+    metrics: Metrics,
+    most_responses: int,
+    more: dict[int, str],
+) -> None:
+    found = Annotated[Served, Depends(find)]
+
+    @app.get(f"{prefix}/health", responses=_documented(REFUSALS | more))
+    async def health(served: found) -> Health:
+        """Which model this is."""
+        return _health(served)
+
+    @app.post(prefix or "/", response_model_exclude_none=True, responses=_documented(REFUSALS | BODIES | more))
+    async def rate_asks(request: AskRequest, served: found) -> RatingAnswer:
+        """Ratings for asks, in palate's own protocol."""
+        asks = [line.ask() for line in request.asks]
+        ratings = await _rated(served, asks, metrics, most_responses)
+        lines = [RatingLine.of(ask.id, rating) for ask, rating in zip(asks, ratings, strict=True)]
+        return RatingAnswer(ratings=lines)
+
+    @app.post(f"{prefix}/get_reward", responses=_documented(REFUSALS | BODIES | more))
+    async def get_reward(request: RewardRequest, served: found) -> RewardAnswer:
+        """Rewards for queries, in the protocol of OpenRLHF's remote reward URL."""
+        try:
+            asks = request.asks()
+        except PalateError as error:
+            raise _unusable("labels", str(error)) from None
+        ratings = await _rated(served, asks, metrics, most_responses)
+        rewards = []
+        for index, rating in enumerate(ratings):
+            if rating.scores is None:
+                raise _unusable("query", f"query {index} has no score: {rating.unscored}")
+            rewards.append(rating.scores[0])
+        return RewardAnswer(rewards=rewards)
+
+
+async def _rated(served: Served, asks: Sequence[Ask], metrics: Metrics, most_responses: int) -> list[Rating]:
+    responses = sum(len(ask.responses) for ask in asks)
+    if responses > most_responses:
+        raise HTTPException(413, f"{responses} responses in one request; the most is {most_responses}")
+    try:
+        ratings = await asyncio.wrap_future(served.batcher.submit(asks))
+    except PalateError:
+        metrics.failures.labels(served.model.name).inc()
+        raise
+    metrics.unscored.labels(served.model.name).inc(sum(rating.scores is None for rating in ratings))
+    return ratings
+
+
+def _unusable(field: str, why: str) -> HTTPException:
+    """In the form that a body which cannot be read is told of."""
+    return HTTPException(422, [{"loc": ["body", field], "msg": why, "type": "value_error"}])
+
+
+def _as_wanted(served: Served, fingerprint: str | None) -> Served:
+    if fingerprint is not None and fingerprint != served.fingerprint:
+        raise HTTPException(
+            412, f"this is {served.model.name} with the fingerprint {served.fingerprint}, not {fingerprint}"
+        )
+    return served
+
+
+def _health(served: Served) -> Health:
+    return Health(name=served.model.name, fingerprint=served.fingerprint, order_sensitive=served.order_sensitive)
+
+
+def _all_named(served: Sequence[Served]) -> str:
+    return "there is " + ", ".join(f"{one.number}: {one.model.name} ({one.fingerprint})" for one in served)
+
+
+def _documented(statuses: dict[int, str]) -> dict[int | str, dict[str, object]]:
+    return {status: {"model": Detail, "description": words} for status, words in statuses.items()}
+
+
+async def _say_what_is_wrong(request: Request, error: Exception) -> Response:
+    """Where and what, without the input: it may be long, and about a person."""
+    assert isinstance(error, RequestValidationError)
+    found = [{key: one[key] for key in ("loc", "msg", "type")} for one in error.errors()]
+    return JSONResponse({"detail": found}, 422)
+
+
+async def _say_what_failed(request: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": str(error)}, 500)

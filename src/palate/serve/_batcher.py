@@ -1,0 +1,138 @@
+"""Requests that arrive together are rated together; while a batch runs, the next one gathers."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from palate.records import Ask, PalateError, Rating, RewardModel
+from palate.serve._merging import rate_together
+from palate.serve._profiles import Profiles, names_user_only
+
+MOST_CHARACTERS = 4_000_000
+"""Of the texts in one batch: beyond it nothing is gained, and the first in the batch wait for the last."""
+NOBODY = "knows no user by name: send a view along, or name the benchmark that has the users"
+LONGEST_WAIT = 10
+"""A batch gathers for at most so many times the wait for one more request."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """The asks of one request, and where their ratings go."""
+
+    asks: Sequence[Ask]
+    answer: Future[list[Rating]]
+
+    @property
+    def responses(self) -> int:
+        """How many texts there are to rate."""
+        return sum(len(ask.responses) for ask in self.asks)
+
+    @property
+    def characters(self) -> int:
+        """How much there is to read."""
+        return sum(len(ask.view.text) + len(ask.prompt) + sum(map(len, ask.responses)) for ask in self.asks)
+
+
+class Batcher:
+    """One thread that runs one reward model, however many ask at a time."""
+
+    def __init__(
+        self,
+        model: RewardModel,
+        *,
+        profiles: Profiles | None = None,
+        wait: float = 0.005,
+        most_responses: int = 256,
+        on_batch: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self.model = model
+        self._profiles = profiles
+        self._wait = wait
+        self._most_responses = most_responses
+        self._on_batch = on_batch or (lambda requests, responses: None)
+        self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name=f"palate-{model.name}", daemon=True)
+        self._thread.start()
+
+    def submit(self, asks: Sequence[Ask]) -> Future[list[Rating]]:
+        """The ratings to come, one for each ask, in the same order. May be called from any thread."""
+        if self._closed:
+            raise PalateError(f"{self.model.name} takes no more asks: it is shutting down")
+        job = Job(asks, Future())
+        self._waiting.put(job)
+        return job.answer
+
+    def close(self) -> None:
+        """Rate what was submitted, then stop."""
+        self._closed = True
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        goes_on = True
+        while goes_on:
+            batch, goes_on = self._gather()
+            wanted = [job for job in batch if job.answer.set_running_or_notify_cancel()]
+            if wanted:
+                self._on_batch(len(wanted), sum(job.responses for job in wanted))
+                self._answer(wanted)
+
+    def _gather(self) -> tuple[list[Job], bool]:
+        """Jobs until none has come for a moment, and whether there will be more after them."""
+        batch: list[Job] = []
+        responses = characters = 0
+        give_up = float("inf")
+        while responses < self._most_responses and characters < MOST_CHARACTERS:
+            try:
+                job = self._waiting.get(
+                    timeout=max(0.0, min(self._wait, give_up - time.monotonic())) if batch else None
+                )
+            except queue.Empty:
+                break
+            if job is None:
+                return batch, False
+            if not batch:
+                give_up = time.monotonic() + LONGEST_WAIT * self._wait
+            batch.append(job)
+            responses += job.responses
+            characters += job.characters
+        return batch, True
+
+    def _answer(self, batch: Sequence[Job]) -> None:
+        """Where the model fails on a batch, every request is tried alone: one must not spoil the others."""
+        try:
+            ratings = iter(self._rate([ask for job in batch for ask in job.asks]))
+        except BaseException as error:
+            if len(batch) == 1:
+                batch[0].answer.set_exception(_told(self.model, error))
+                return
+            for job in batch:
+                self._answer([job])
+            return
+        for job in batch:
+            job.answer.set_result([next(ratings) for _ in job.asks])
+
+    def _rate(self, asks: Sequence[Ask]) -> list[Rating]:
+        filled = self._profiles.fill(asks) if self._profiles else self._not_ignored(asks)
+        ready = [ask for ask in filled if isinstance(ask, Ask)]
+        ratings = iter(rate_together(self.model, ready) if ready else [])
+        return [next(ratings) if isinstance(one, Ask) else one for one in filled]
+
+    def _not_ignored(self, asks: Sequence[Ask]) -> list[Ask | Rating]:
+        """A model that knows nobody by name must not be paid for as if it had known the user."""
+        if getattr(self.model, "knows_users", False):
+            return list(asks)
+        return [Rating(unscored=f"{self.model.name} {NOBODY}") if names_user_only(ask) else ask for ask in asks]
+
+
+def _told(model: RewardModel, error: BaseException) -> PalateError:
+    """An error that a waiting request can take: not one that would end the process."""
+    if isinstance(error, PalateError):
+        return error
+    return PalateError(f"the reward model {model.name!r} failed: {type(error).__name__}: {error}")

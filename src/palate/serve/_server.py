@@ -1,0 +1,149 @@
+"""Starts the server, and stops it when what it took is finished."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from palate.engine import require
+from palate.records import PalateError
+from palate.serve._profiles import Profiles
+
+if TYPE_CHECKING:
+    from palate.serve._served import Served
+
+TOKEN_VARIABLE = "PALATE_SERVE_TOKEN"
+SHORTEST_TOKEN = 16
+BACKLOG = 2048
+
+
+class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a server listens, and how much it takes."""
+
+    host: str = "127.0.0.1"
+    port: int = 8300
+    wait: float = 0.005
+    """Seconds to wait for one more request before a batch is rated."""
+    batch: int = 256
+    """Responses in one batch, about."""
+    queue: int = 1024
+    """Requests held at a time; one more is told to come again."""
+    most_bytes: int = 16 * 2**20
+    """The largest body of a request."""
+    most_responses: int = 4096
+    """The most responses in one request."""
+
+
+def serve(
+    reward_models: Sequence[str],
+    settings: ServeSettings | None = None,
+    *,
+    profiles: Profiles | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    on_start: Callable[[str, Sequence[Served]], None] | None = None,
+) -> None:
+    """Serve reward models until the process is told to stop; `on_start` is told the address and the models."""
+    for module in ("fastapi", "uvicorn", "prometheus_client"):
+        require(module, "serve")
+    import uvicorn
+
+    from palate.serve._app import make_app
+    from palate.serve._gate import Gate
+    from palate.serve._metrics import Metrics
+    from palate.serve._served import open_models
+
+    chosen = _checked(settings or ServeSettings())
+    with _listen(chosen) as listener:  # before the models are loaded: a port in use is told at once
+        token = _token(listener)
+        metrics = Metrics()
+        served = open_models(
+            reward_models,
+            profiles=profiles,
+            metrics=metrics,
+            wait=chosen.wait,
+            most_responses=chosen.batch,
+            progress=progress or (lambda what, done, total: None),
+        )
+        app = make_app(served, metrics, most_responses=chosen.most_responses)
+        gate = Gate(app, metrics=metrics, token=token, queue=chosen.queue, most_bytes=chosen.most_bytes)
+
+        class Server(uvicorn.Server):
+            """Says when it listens, and takes nothing more once it is told to stop."""
+
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                await super().startup(sockets)
+                if on_start:
+                    on_start(_address(listener), served)
+
+            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+                gate.draining = True
+                super().handle_exit(sig, frame)
+
+        config = uvicorn.Config(gate, log_level="warning", access_log=False, lifespan="off", backlog=BACKLOG)
+        # uvicorn sends itself the signal again when it has stopped in good order; that is no failure.
+        before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            Server(config).run(sockets=[listener])
+        finally:
+            for one in served:
+                one.batcher.close()
+            for name, handler in before.items():
+                signal.signal(name, handler)
+
+
+def _checked(settings: ServeSettings) -> ServeSettings:
+    for name in ("batch", "queue", "most_bytes", "most_responses"):
+        if getattr(settings, name) < 1:
+            raise PalateError(f"--{name.replace('_', '-')} is a number from 1")
+    if not 0 <= settings.wait <= 10:
+        raise PalateError("--most-wait-ms is a number from 0 to 10000")
+    if not 0 <= settings.port <= 65535:
+        raise PalateError("--port is a number from 0 to 65535; 0 takes any that is free")
+    return settings
+
+
+def _listen(settings: ServeSettings) -> socket.socket:
+    where = f"{settings.host}:{settings.port}"
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise PalateError(f"--host {settings.host}: no such address on this machine ({error})") from error
+    listener = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":  # so that a server that was killed can be started again at once
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise PalateError(
+            f"cannot listen at {where} ({error.strerror}). Is another server running there? Take another: --port 0"
+        ) from error
+    return listener
+
+
+def _token(listener: socket.socket) -> str | None:
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if not token:
+        if ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+            return None
+        raise PalateError(
+            "a server that others can reach needs a token: set the environment variable "
+            f"{TOKEN_VARIABLE}, for instance to what `openssl rand -hex 16` prints"
+        )
+    if len(token) < SHORTEST_TOKEN or not all("!" <= character <= "~" for character in token):
+        raise PalateError(f"{TOKEN_VARIABLE} has to hold {SHORTEST_TOKEN} plain characters or more")
+    return token
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,437 @@
+"""Guided decoding and policy accuracy with tiny real models, against what the definitions say, computed plainly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from palate import Ask, Rating  # noqa: E402
+from palate.data import load_benchmark  # noqa: E402
+from palate.downstream import (  # noqa: E402
+    Draft,
+    GuideRun,
+    GuideSummary,
+    Guiding,
+    Mark,
+    guide,
+    guide_markdown,
+    guide_page,
+    summarise_guide,
+    write_guide,
+)
+from palate.downstream._guide import _results  # noqa: E402
+from palate.downstream._guide._measure import Measurement  # noqa: E402
+from palate.engine import LikelihoodRequest, LocalModel, Sampling, Turn, WriteRequest  # noqa: E402
+from palate.records import Benchmark, Card, Comparison, Completion, PalateError, RewardModel, User  # noqa: E402
+from palate.rewards import make_reward_model  # noqa: E402
+from tiny_models import TinyModels  # noqa: E402
+
+SMALL = Guiding(top_k=4, tokens=6)
+FILES = ("likelihoods.jsonl", "rewards.jsonl", "ratings.jsonl", "generations.jsonl", "outcomes.jsonl", "marks.jsonl")
+ANSWERS = ("A pot of green tea.", "Coffee", "The kettle sings", "Slowly, in the garden")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so small that a second thread only waits
+    yield
+    torch.set_num_threads(threads)
+
+
+def drinks(pairs: int = 4, completions: int = 0) -> Benchmark:
+    people = {f"user-{one}": User(id=f"user-{one}") for one in range(max(pairs, completions))}
+    asked = tuple(
+        Comparison(
+            id=f"item-{one}",
+            user_id=f"user-{one}",
+            prompt=f"What should I drink in the morning? {one}",
+            responses=(ANSWERS[one % 4], ANSWERS[(one + 1) % 4]),
+            preferred=one % 2,
+        )
+        for one in range(pairs)
+    )
+    wrote = tuple(
+        Completion(id=f"own-{one}", user_id=f"user-{one}", prompt=f"And you? {one}", text="Green tea.")
+        for one in range(completions)
+    )
+    card = Card(name="drinks", title="Drinks", version="1", licence="none", source="made for the tests")
+    return Benchmark(card=card, users=people, comparisons=asked, completions=wrote)
+
+
+class Letters:
+    """A critic: the share of the letter e."""
+
+    name = "letters"
+    fingerprint = "1"
+
+    def require(self, items: Sequence[Comparison | Completion]) -> None:
+        return None
+
+    def judge(self, drafts: Sequence[Draft]) -> list[Mark]:
+        return [Mark(draft.text.count("e") / max(1, len(draft.text))) for draft in drafts]
+
+
+class Plainly:
+    """The same reward model without its way of following texts: everything is read again at every step."""
+
+    def __init__(self, model: RewardModel) -> None:
+        self._model = model
+        self.name = model.name
+        self.fingerprint = "plainly"
+
+    def rate(self, asks: Sequence[Ask]) -> Sequence[Rating]:
+        return self._model.rate(asks)
+
+
+def texts(summary: GuideSummary) -> dict[tuple[str, float, str], str]:
+    run = GuideRun.open(Path(summary.run))
+    return {(line.rm, line.weight, line.item): line.text for line in run.generations().values()}
+
+
+def test_at_weight_nought_policy_accuracy_is_the_likelihoods(tiny_models: TinyModels, tmp_path: Path) -> None:
+    policy = LocalModel(str(tiny_models.causal()), device="cpu")
+    reward = f"classifier:{tiny_models.classifier()}"
+    benchmark = drinks(8)
+    summary = guide(benchmark, policy, [reward], views=["none"], guiding=SMALL, out=tmp_path)
+    assert summary.complete
+    whole, normalised = [], []
+    likelihoods = GuideRun.open(Path(summary.run)).likelihoods()
+    for item in benchmark.comparisons:
+        request = LikelihoodRequest(turns=(Turn("user", item.prompt),), continuations=item.responses)
+        [plain] = policy.likelihood([request])
+        assert isinstance(plain, list)
+        kept = likelihoods["none", item.id].answers
+        assert [sum(one.log_probabilities) for one in kept] == pytest.approx([one.total for one in plain], abs=1e-4)
+        assert [len(one.tokens) for one in kept] == [one.tokens for one in plain]
+        own, other = plain[item.preferred], plain[1 - item.preferred]
+        whole.append(own.total > other.total)
+        normalised.append(own.total / own.tokens > other.total / other.tokens)
+    [result] = summary.accuracies
+    alone = result.policy_accuracy[0]
+    assert alone.weight == 0
+    assert alone.whole.value == np.mean(whole)
+    assert alone.normalised.value == np.mean(normalised)
+    assert alone.over_alone.value == 0
+    assert 0 < np.mean(whole) < 1, "a benchmark on which the answer could be wrong"
+
+
+def test_at_large_weights_the_order_is_that_of_the_rewards_regret(tiny_models: TinyModels, tmp_path: Path) -> None:
+    """The regret is computed here from whole texts, read one by one, and the policy's own logits."""
+    policy = LocalModel(str(tiny_models.causal()), device="cpu")
+    reward = make_reward_model(f"classifier:{tiny_models.classifier(seed=3)}")
+    benchmark = drinks(6)
+    summary = guide(benchmark, policy, [reward], views=["none"], guiding=SMALL, weights=[1e6], out=tmp_path)
+    right = {"whole": [], "normalised": []}
+    for item in benchmark.comparisons:
+        regrets = [plain_regret(policy, reward, item.prompt, text, SMALL.top_k) for text in item.responses]
+        for name, of in (("whole", np.sum), ("normalised", np.mean)):
+            values = [float(of(one)) for one in regrets]
+            right[name].append(values[item.preferred] > values[1 - item.preferred])
+    [result] = summary.accuracies
+    _, large, limit = result.policy_accuracy
+    assert (large.weight, limit.weight) == (1e6, None)
+    for one in (large, limit):
+        assert one.whole.value == np.mean(right["whole"])
+        assert one.normalised.value == np.mean(right["normalised"])
+    assert 0 < np.mean(right["whole"]) < 1
+
+
+def plain_regret(policy: LocalModel, reward: RewardModel, prompt: str, text: str, top: int) -> list[float]:
+    turns = (Turn("user", prompt),)
+    group = policy.answers(turns, [text])
+    row, begin = [*group.prefix, *group.continuations[0]], len(group.prefix)
+    with torch.inference_mode():
+        logits = policy._model(input_ids=torch.tensor([row])).logits[0]
+    regrets = []
+    for place in range(begin, len(row)):
+        tokens = {*logits[place - 1].topk(top).indices.tolist(), row[place]}
+        rewards = {}
+        for token in tokens:
+            ask = Ask(id="x", prompt=prompt, responses=(policy.decoded([*row[begin:place], token]),))
+            [rating] = reward.rate([ask])
+            assert rating.scores is not None
+            rewards[token] = rating.scores[0]
+        regrets.append(rewards[row[place]] - max(rewards.values()))
+    return regrets
+
+
+def test_the_last_reward_of_a_response_is_that_of_the_whole_one(tiny_models: TinyModels, tmp_path: Path) -> None:
+    policy, reward = str(tiny_models.causal()), f"classifier:{tiny_models.classifier()}"
+    run = GuideRun.open(Path(guide(drinks(3), policy, [reward], views=["none"], guiding=SMALL, out=tmp_path).run))
+    for (_, rm, view, item), line in run.rewards().items():
+        scores = run.ratings()[rm, view, item].rating.scores
+        assert scores is not None
+        for answer, rewards, score in zip(run.likelihoods()["none", item].answers, line.rewards, scores, strict=True):
+            assert rewards[-1][answer.candidates[-1][2]] == pytest.approx(score, abs=1e-4)
+
+
+@pytest.mark.parametrize("chunk", [1, 3])
+@pytest.mark.parametrize("reward", ["classifier", "other tokenizer", "likelihood", "pmi", "dpo"])
+def test_what_is_written_is_what_the_plain_way_writes(
+    tiny_models: TinyModels, tmp_path: Path, own_cache: Path, reward: str, chunk: int
+) -> None:
+    specs = {
+        "classifier": f"classifier:{tiny_models.classifier()}",
+        "other tokenizer": f"classifier:{tiny_models.classifier('qwen2', 'tight', seed=2)}",
+        "likelihood": f"likelihood:{tiny_models.causal('qwen2')}",
+        "pmi": f"pmi:{tiny_models.causal('qwen2')}",
+        "dpo": f"dpo:{tiny_models.causal('qwen2')},reference={tiny_models.causal('llama', seed=4)}",
+    }
+    policy = LocalModel(str(tiny_models.causal()), device="cpu")
+    found = []
+    for place, model in enumerate((make_reward_model(specs[reward]), Plainly(make_reward_model(specs[reward])))):
+        summary = guide(
+            drinks(2),
+            policy,
+            [model],
+            Letters(),
+            views=["none"],
+            guiding=Guiding(top_k=4, tokens=6, chunk=chunk),
+            weights=[3],
+            accuracy=False,
+            out=tmp_path / str(place),
+        )
+        assert summary.complete
+        found.append(list(texts(summary).items()))
+    followed, plain = found
+    assert [text for _, text in followed] == [text for _, text in plain]
+
+
+def test_without_a_guide_the_policy_writes_what_it_writes(tiny_models: TinyModels, tmp_path: Path) -> None:
+    policy = LocalModel(str(tiny_models.causal("qwen2")), device="cpu")
+    benchmark = drinks(3)
+    summary = guide(benchmark, policy, ["longest"], Letters(), views=["none"], guiding=SMALL, weights=[0], out=tmp_path)
+    requests = [
+        WriteRequest(turns=(Turn("user", item.prompt),), sampling=Sampling(most_tokens=SMALL.tokens))
+        for item in benchmark.comparisons
+    ]
+    plain = [answer[0].text for answer in policy.write(requests) if isinstance(answer, list)]
+    assert list(texts(summary).values()) == plain
+
+
+def test_a_heavier_reward_is_a_higher_reward(tiny_models: TinyModels, tmp_path: Path) -> None:
+    summary = guide(
+        drinks(6),
+        str(tiny_models.causal()),
+        ["longest"],
+        Letters(),
+        views=["none"],
+        guiding=Guiding(top_k=20, tokens=8),
+        weights=[100],
+        accuracy=False,
+        out=tmp_path,
+    )
+    alone, guided = summary.texts
+    assert alone.rm == ""
+    assert guided.reward_gain is not None
+    assert guided.reward_gain.value > 0
+    assert guided.log_probability is not None
+    assert alone.log_probability is not None
+    assert guided.log_probability < alone.log_probability
+    assert guided.over_alone is not None
+    assert guided.over_alone.n == 6
+
+
+def test_empty_texts_are_counted(tiny_models: TinyModels, tmp_path: Path) -> None:
+    """With the whole vocabulary to choose from, a reward for brevity ends at once."""
+    summary = guide(
+        drinks(3),
+        str(tiny_models.causal()),
+        ["shortest"],
+        Letters(),
+        views=["none"],
+        guiding=Guiding(top_k=400, tokens=4),
+        weights=[1000],
+        accuracy=False,
+        out=tmp_path,
+    )
+    assert summary.texts[1].empty == summary.texts[1].n == 3
+    assert any("all 3 texts are empty" in finding.text for finding in summary.findings)
+
+
+def test_neither_other_items_nor_an_interruption_change_anything(tiny_models: TinyModels, tmp_path: Path) -> None:
+    policy = str(tiny_models.causal())
+    models = [f"classifier:{tiny_models.classifier()}", "longest"]
+
+    class StoppedError(Exception):
+        pass
+
+    def measured(out: str, stop_after: int | None = None, pairs: int = 3) -> GuideSummary:
+        told = 0
+
+        def report(what: str, done: int, total: int) -> None:
+            nonlocal told
+            told += 1
+            assert done <= total
+            if stop_after is not None and told > stop_after:
+                raise StoppedError
+
+        return guide(
+            drinks(pairs),
+            policy,
+            models,
+            Letters(),
+            views=["none"],
+            guiding=Guiding(top_k=3, tokens=4, temperature=0.7),
+            weights=[2],
+            seed=5,
+            out=tmp_path / out,
+            progress=report,
+        )
+
+    calm = measured("calm")
+    stops, stormy = 0, None
+    while stormy is None:
+        try:
+            stormy = measured("stormy", stop_after=3)
+        except StoppedError:
+            stops += 1
+    assert stops > 5
+    assert stormy.complete
+    for name in FILES:
+        assert (Path(calm.run) / name).read_bytes() == (Path(stormy.run) / name).read_bytes(), name
+    fewer = measured("fewer", pairs=2)
+    assert texts(fewer).items() <= texts(calm).items()
+
+
+def test_texts_that_go_on_side_by_side_do_not_see_each_other(
+    tiny_models: TinyModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where many go on together: the same texts, and the same numbers but for the last digits."""
+    found = []
+    for lanes in (1, 3):
+        monkeypatch.setattr(Measurement, "lanes", lanes)
+        summary = guide(
+            drinks(4),
+            str(tiny_models.causal()),
+            [f"classifier:{tiny_models.classifier('qwen2', 'tight', seed=2)}"],
+            Letters(),
+            views=["none"],
+            guiding=SMALL,
+            weights=[3],
+            out=tmp_path / str(lanes),
+        )
+        run = GuideRun.open(Path(summary.run))
+        found.append((texts(summary), run.likelihoods(), run.rewards()))
+    (one_by_one, values, rewards), (together, other_values, other_rewards) = found
+    assert one_by_one == together
+    for key, line in values.items():
+        for own, other in zip(line.answers, other_values[key].answers, strict=True):
+            assert own.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
+    for name, followed in rewards.items():
+        for own_rewards, others in zip(followed.rewards, other_rewards[name].rewards, strict=True):
+            for place, other_place in zip(own_rewards, others, strict=True):
+                assert place == pytest.approx(other_place, abs=1e-4)
+
+
+def test_weights_can_be_had_afterwards_without_a_model(tiny_models: TinyModels, tmp_path: Path) -> None:
+    policy, reward = str(tiny_models.causal()), f"classifier:{tiny_models.classifier()}"
+    asked = guide(drinks(5), policy, [reward], views=["none"], guiding=SMALL, weights=[3, 30], out=tmp_path)
+    other = guide(drinks(5), policy, [reward], views=["none"], guiding=SMALL, weights=[7], out=tmp_path)
+    again = summarise_guide(GuideRun.open(Path(other.run)), weights=[3, 30])
+    assert again.accuracies == asked.accuracies
+
+
+def test_ties_are_half(tiny_models: TinyModels, tmp_path: Path) -> None:
+    benchmark = drinks(2)
+    same = [msgspec.structs.replace(item, responses=("Tea", "Tea")) for item in benchmark.comparisons]
+    benchmark = msgspec.structs.replace(benchmark, comparisons=tuple(same))
+    summary = guide(benchmark, str(tiny_models.causal()), ["longest"], views=["none"], guiding=SMALL, out=tmp_path)
+    for point in summary.accuracies[0].policy_accuracy:
+        assert point.normalised.value == point.whole.value == 0.5
+
+
+def test_what_cannot_be_rated_is_left_out_with_its_reason(tiny_models: TinyModels, tmp_path: Path) -> None:
+    class Picky:
+        name = "picky"
+        fingerprint = "1"
+
+        def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+            return [
+                Rating(unscored="no idea")
+                if ask.id == "item-1"
+                else Rating([float(len(text)) for text in ask.responses])
+                for ask in asks
+            ]
+
+    summary = guide(
+        drinks(3),
+        str(tiny_models.causal()),
+        [Picky()],
+        Letters(),
+        views=["none"],
+        guiding=SMALL,
+        weights=[1],
+        out=tmp_path,
+    )
+    assert summary.complete
+    [pairs] = summary.accuracies
+    assert (pairs.n, pairs.left_out, pairs.reasons) == (2, 1, {"no idea": 1})
+    alone, guided = summary.texts
+    assert (alone.n, guided.n, guided.failed) == (3, 2, 1)
+    assert guided.over_alone is not None
+    assert guided.over_alone.n == 2
+    assert any("no idea" in finding.text for finding in summary.findings)
+
+
+def test_completions_are_written_and_comparisons_alone_are_followed(tiny_models: TinyModels, tmp_path: Path) -> None:
+    policy = str(tiny_models.causal())
+    with pytest.raises(PalateError, match=r"no comparisons.*--critic"):
+        guide(drinks(0, completions=2), policy, ["longest"], views=["none"], out=tmp_path)
+    summary = guide(
+        drinks(2, completions=3),
+        policy,
+        ["longest"],
+        Letters(),
+        views=["none"],
+        guiding=SMALL,
+        weights=[1],
+        out=tmp_path,
+    )
+    assert (summary.items, summary.pairs) == (5, 2)
+    assert summary.accuracies[0].n == 2
+    assert all(one.n == 5 for one in summary.texts)
+
+
+def test_several_views_of_policy_and_guide(tiny_models: TinyModels, tmp_path: Path) -> None:
+    benchmark = load_benchmark("mini")
+    summary = guide(
+        benchmark,
+        str(tiny_models.causal()),
+        ["overlap"],
+        Letters(),
+        policy_views=["none", "values"],
+        views=["none", "judgements:1"],
+        guiding=Guiding(top_k=2, tokens=2),
+        weights=[1],
+        limit=2,
+        out=tmp_path,
+    )
+    assert summary.complete
+    assert len(summary.accuracies) == 4
+    assert len(summary.texts) == 6
+    page, words = guide_page(summary), guide_markdown(summary)
+    for name in ("overlap", "judgements:1", "values"):
+        assert name in page
+        assert name in words
+    written = write_guide(summary)
+    assert {file.name for file in written.parent.iterdir()} == {
+        *FILES, "items.jsonl", "settings.json", "report.html", "report.md", "summary.json"
+    }  # fmt: skip
+    assert summarise_guide(GuideRun.open(written.parent)) == summary
+
+
+def test_every_key_of_the_json_stands_on_its_page() -> None:
+    page = (Path(__file__).parents[2] / "docs/guided-decoding.md").read_text(encoding="utf-8")
+    structs = [one for one in vars(_results).values() if hasattr(one, "__struct_fields__")]
+    keys = {key for struct in structs for key in struct.__struct_fields__}
+    assert len(keys) > 40
+    assert not {key for key in keys if f"`{key}`" not in page}

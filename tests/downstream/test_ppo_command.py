@@ -1,0 +1,295 @@
+"""`palate ppo` as people run it: from one end to the other, killed at any moment, shared by processes, misused."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from number_game import numbers
+
+from palate.cli import main
+from palate.data import write_benchmark
+from palate.downstream import PpoRun, PpoSummary, StepLine, Training, ppo, ppo_page, summarise_ppo
+from palate.downstream._ppo._findings import warnings_of
+from palate.downstream._ppo._terminal import spark
+from palate.records import PalateError
+from tiny_models import TinyModels
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("rouge_score", reason="the critic reference needs .[downstream]")
+
+CRITIC = "reference:rouge1,encoder=none"
+SLOW = """
+import time
+from palate import Rating
+
+class Slow:
+    name = "slow"
+
+    def rate(self, asks):
+        time.sleep(0.03)
+        return [Rating([sum(map(ord, text)) % 101 for text in ask.responses]) for ask in asks]
+
+class Broken:
+    name = "broken"
+
+    def rate(self, asks):
+        return [Rating([float("nan")] * len(ask.responses)) for ask in asks]
+"""
+SMALL = ["--view", "none", "--prompts", "4", "-n", "2", "--tokens", "6", "--limit", "60", "--test-samples", "2"]
+RAW = ("settings.json", "split.json", "steps.jsonl", "held_out.jsonl", "policy/model.safetensors")
+
+
+def command(model: Path, *words: str, rm: str = "./slow.py:Slow", critic: str = CRITIC) -> list[str]:
+    return ["ppo", "mini", "--policy", f"{model},device=cpu", "--rm", rm, "--critic", critic, *SMALL, *words]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a reward model, where commands of this process run too."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    return tmp_path
+
+
+def start(words: list[str], place: Path, *launcher: str, out: str = "runs") -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, *(launcher or ("-m", "palate")), *words, "--out", out],
+        cwd=place,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def done(*words: str) -> None:
+    """Run a command in this process; it ends well."""
+    with pytest.raises(SystemExit) as left:
+        main(list(words))
+    assert not left.value.code
+
+
+def test_from_one_end_to_the_other(tiny_models: TinyModels, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = command(tiny_models.causal(), "--steps", "11", "--policy-view", "values", "--algorithm", "rloo")
+    done(*words)
+    shown = capsys.readouterr()
+    for word in (
+        "Held-out users",
+        "critic's score",
+        "untrained",
+        "trained",
+        "entropy",
+        "KL coefficient",
+        "report.html",
+    ):
+        assert word in shown.out
+    assert "step 10 of 11: reward" in shown.err
+    [run] = place.glob("runs/mini-rloo-slow-*")
+    made = {file.name for file in run.iterdir()}
+    assert made == {*RAW[:4], "seconds.jsonl", "policy", "report.html", "report.md", "summary.json"}
+    done(*words, "--json")
+    said = capsys.readouterr().out
+    summary = msgspec.json.decode(said, type=PpoSummary)
+    assert summary.complete
+    assert len(summary.curve) == 11
+    assert summary.score is not None
+    assert summary.score.n == summary.test_items
+    assert summary.before is not None
+    assert summary.before.texts == 2 * summary.test_items
+    (run / "summary.json").unlink()
+    done("report", f"runs/{run.name}", "--json")
+    assert capsys.readouterr().out == said
+    assert summary.examples
+    done("report", f"runs/{run.name}", "--json", "--without-users")
+    assert msgspec.json.decode(capsys.readouterr().out, type=PpoSummary) == msgspec.structs.replace(
+        summary, examples=[]
+    )
+    with pytest.raises(SystemExit) as left:
+        main(["report", str(run), "--read-again"])
+    assert left.value.code == 2
+    for word in ("Before and after", "KL coefficient", "What held-out users got"):
+        assert word in ppo_page(summary)
+
+
+def test_the_trained_policy_is_a_folder_like_any_other(tiny_models: TinyModels, place: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    training = Training(steps=1, prompts=2, samples=2, tokens=4, minibatches=1, learning_rate=1e-2)
+    summary = ppo(
+        "mini", f"{tiny_models.causal()},device=cpu", "shortest", CRITIC, view="none", training=training, limit=40
+    )
+    model = transformers.AutoModelForCausalLM.from_pretrained(Path(summary.run) / "policy")
+    first = transformers.AutoModelForCausalLM.from_pretrained(tiny_models.causal())
+    moved = [not torch.equal(a, b) for a, b in zip(model.parameters(), first.parameters(), strict=True)]
+    assert any(moved)
+    chained = ppo(
+        "mini", f"{summary.run}/policy,device=cpu", "shortest", CRITIC, view="none", training=training, limit=40
+    )
+    assert chained.complete
+
+
+def test_killed_at_any_moment_it_goes_on_and_ends_bit_for_bit_the_same(tiny_models: TinyModels, place: Path) -> None:
+    words = command(tiny_models.causal(), "--steps", "12", "--checkpoint-every", "2", "--learning-rate", "1e-3")
+    calm = start(words, place, out="calm")
+    draw = random.Random(2)
+    for steps in (3, 5, 8):  # of twelve, with a checkpoint after every second one
+        process = start(words, place, out="stormy")
+        while process.poll() is None and written(place) < steps:
+            time.sleep(0.002)
+        time.sleep(draw.random() * 0.2)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    _, said = calm.communicate()
+    assert calm.returncode == 0, said
+    [torn] = sorted(place.glob("stormy/*/checkpoints/step-*"))[-1:]
+    with (torn / "state.pt").open("r+b") as stream:
+        stream.truncate(1000)
+    last = start(words, place, out="stormy")
+    _, said = last.communicate()
+    assert last.returncode == 0, said
+    assert f"the checkpoint {torn.name} is not used: it was cut short" in said
+    [one], [other] = (list(place.glob(f"{name}/mini-ppo-slow-*")) for name in ("calm", "stormy"))
+    assert one.name == other.name
+    for name in RAW:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def written(place: Path) -> int:
+    """How many steps there are in the files."""
+    return sum(len(file.read_bytes().splitlines()) for file in place.glob("stormy/*/steps.jsonl"))
+
+
+def test_two_processes_end_where_one_does(tiny_models: TinyModels, place: Path) -> None:
+    pytest.importorskip("accelerate")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = command(tiny_models.causal(), "--steps", "3", "--epochs", "1", "--minibatches", "1", "--json")
+    words += ["--learning-rate", "1e-3"]
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(port), "-m", "palate")
+    both = start(words, place, *launcher, out="two")
+    done(*words, "--out", "one")
+    said, errors = both.communicate()
+    assert both.returncode == 0, errors
+    assert said.count('"run":') == 1
+    one, two = (PpoRun.open(next(place.glob(f"{name}/mini-ppo-*"))) for name in ("one", "two"))
+    for alone, shared in zip(one.steps(), two.steps(), strict=True):
+        assert alone.reward == pytest.approx(shared.reward, rel=1e-9)
+        assert alone.kl == pytest.approx(shared.kl, abs=1e-3)
+        assert alone.explained_variance == pytest.approx(shared.explained_variance, abs=1e-3)
+    assert abs(one.steps()[-1].kl) > 1e-2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--learning-rate", "0"], "--learning-rate is more than 0"),
+        (["--steps", "0"], "--steps is a number from 1"),
+        (["--kl", "-1"], "--kl is 0 or more"),
+        (["--kl", "0", "--kl-target", "3"], "--kl-target"),
+        (["--trace", "1.5"], "--trace is from 0 to 1"),
+        (["--algorithm", "rloo", "-n", "1"], "--samples is 2 at least"),
+        (["--minibatches", "99"], "--minibatches 99 is more than the texts of a step"),
+        (["--test-share", "0"], "--test-share"),
+        (["--test-share", "0.999"], "cannot be split"),
+        (["--checkpoint-every", "0"], "--checkpoint-every"),
+        (["--tokens", "512"], "leave none for the prompt; lower --tokens"),
+        (["--tokens", "490"], "has 512, and 490 of them are for the answer. Lower --tokens"),
+        (["--view", "judgments:4"], "Did you mean 'judgements'?"),
+        (["--policy", "m,url=http://127.0.0.1:9/v1"], "cannot be trained from here"),
+        (["--policy", "./nowhere"], "nowhere"),
+        (["--critic", "sim"], "the critic sim knows the tastes of simulated users only"),
+        (["--rm", "sim"], "the view does not name a simulated user"),
+        (["--rm", "./slow.py:Broken"], "'broken' gave no reward for the texts of item"),
+    ],
+)
+def test_bad_input_ends_with_two_and_one_message(
+    words: list[str], message: str, tiny_models: TinyModels, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(replaced(command(tiny_models.causal(), "--steps", "1"), words))
+    assert left.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def replaced(words: list[str], by: list[str]) -> list[str]:
+    """Options given again in the place of those that are there."""
+    for option, value in zip(by[::2], by[1::2], strict=True):
+        if option in words:
+            words[words.index(option) + 1] = value
+        else:
+            words += [option, value]
+    return words
+
+
+def test_a_policy_without_a_template_is_refused(tiny_models: TinyModels, place: Path) -> None:
+    with pytest.raises(PalateError, match="no chat template"):
+        ppo("mini", str(tiny_models.causal(template="none")), "shortest", CRITIC)
+
+
+def test_another_reward_model_has_another_folder(tiny_models: TinyModels, place: Path) -> None:
+    training = Training(steps=1, prompts=1, samples=1, tokens=2, minibatches=1)
+    write_benchmark(numbers(12), place / "numbers")
+    runs = set()
+    for source in (SLOW, SLOW.replace("% 101", "% 7")):
+        (place / "slow.py").write_text(source)
+        for model in ("shortest", "./slow.py:Slow"):
+            policy = f"{tiny_models.causal()},device=cpu"
+            runs.add(ppo("numbers", policy, model, CRITIC, view="none", training=training, test_samples=1).run)
+    assert len(runs) == 3  # shortest once, and Slow twice, whose file was changed
+
+
+def curve(**ends: tuple[float, float]) -> list[StepLine]:
+    """Twenty steps that go straight from one number to another."""
+    still = dict.fromkeys(StepLine.__struct_fields__, (1.0, 1.0)) | {"cut_off": (0.0, 0.0)} | ends
+    lines = []
+    for step in range(20):
+        values = {name: first + (last - first) * step / 19 for name, (first, last) in still.items()}
+        lines.append(StepLine(**values | {"step": step + 1, "left_out": 0}))
+    return lines
+
+
+def test_what_is_warned_of() -> None:
+    assert warnings_of(curve(reward=(0, 1))) == []
+    assert warnings_of(curve(reward=(0, 1), entropy=(3, 0.5)))[0].startswith("reward rises while entropy collapses")
+    assert warnings_of(curve(reward=(0, 1), length=(20, 60)))[0].startswith("reward rises while length runs away")
+    assert warnings_of(curve(reward=(0, 1), length=(60, 20)))[0].startswith("reward rises while length shrinks")
+    assert warnings_of(curve(reward=(1, 0), entropy=(3, 0.5), length=(20, 60))) == []
+
+
+def test_a_curve_in_a_line_of_text() -> None:
+    assert spark([5.0]) == "▁"
+    assert len(spark([float(n) for n in range(1000)])) == 24
+    assert spark([float(n) for n in range(1000)])[-1] == "█"
+
+
+def test_a_run_that_is_under_way_can_be_read(tiny_models: TinyModels, place: Path) -> None:
+    """What is there is shown, and said not to be all."""
+    training = Training(steps=3, prompts=2, samples=2, tokens=3, minibatches=1)
+
+    def stop(line: StepLine, steps: int) -> None:
+        if line.step == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ppo(
+            "mini",
+            f"{tiny_models.causal()},device=cpu",
+            "shortest",
+            CRITIC,
+            view="none",
+            training=training,
+            on_step=stop,
+        )
+    [run] = place.glob("runs/*")
+    summary = summarise_ppo(PpoRun.open(run))
+    assert (len(summary.curve), summary.complete, summary.score) == (2, False, None)
+    assert "not over yet" in ppo_page(summary)

@@ -1,0 +1,111 @@
+"""A real `palate serve` in a process of its own, and reward models that behave badly on purpose."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+http = httpx.Client(timeout=300, limits=httpx.Limits(max_keepalive_connections=0))
+"""Patient, since the machine may be busy; and every request on a connection of its own."""
+
+MODELS = '''
+import math
+import time
+from pathlib import Path
+
+from palate import Rating
+
+
+class Patient:
+    """Rates when a file named `go` lies beside this one, and writes down how many asks came at a time."""
+
+    name = "patient"
+    folder = Path(__file__).parent
+
+    def rate(self, asks):
+        if asks and asks[0].id != "warm-up":
+            with (self.folder / "batches").open("a") as file:
+                file.write(f"{len(asks)}\\n")
+            while not (self.folder / "go").exists():
+                time.sleep(0.01)
+        return [Rating([float(len(response)) for response in ask.responses]) for ask in asks]
+
+
+class NotANumber:
+    name = "not-a-number"
+
+    def rate(self, asks):
+        return [Rating([math.nan for _ in ask.responses]) for ask in asks]
+
+
+class Fails:
+    """Falls over the word poison, and takes the whole batch with it."""
+
+    name = "fails"
+
+    def rate(self, asks):
+        if any("poison" in ask.prompt for ask in asks):
+            raise ZeroDivisionError("poison")
+        if any("exit" in ask.prompt for ask in asks):
+            raise SystemExit(3)
+        return [Rating([1.0 for _ in ask.responses]) for ask in asks]
+'''
+
+
+class RewardServer:
+    """A running server: its address, its process and what it has printed."""
+
+    def __init__(self, *arguments: str, port: int = 0, **environment: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "palate", "serve", "--port", str(port), *arguments],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={key: value for key, value in os.environ.items() if key != "PALATE_SERVE_TOKEN"} | environment,
+        )
+        assert self.process.stderr is not None
+        self.printed: list[str] = []
+        for line in self.process.stderr:
+            self.printed.append(line)
+            if line.startswith("Taking requests"):
+                break
+        else:
+            raise AssertionError(f"the server did not start: {''.join(self.printed)}")
+        self.address = self.printed[0].split()[-1]
+        threading.Thread(target=lambda: self.printed.extend(self.process.stderr or ()), daemon=True).start()
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Its exit code."""
+        self.process.send_signal(how)
+        return self.process.wait(300)
+
+
+@contextmanager
+def reward_server(*arguments: str, **environment: str) -> Iterator[RewardServer]:
+    server = RewardServer(*arguments, **environment)
+    try:
+        yield server
+    finally:
+        server.process.kill()
+        server.process.wait()
+
+
+def write_models(folder: Path) -> Path:
+    file = folder / "models.py"
+    file.write_text(MODELS)
+    return file
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
