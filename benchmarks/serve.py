@@ -6,10 +6,11 @@
     python benchmarks/serve.py --soak 10                    # ten minutes at load: memory, lost and crossed answers
 
 The load is that of a trainer: 64 requests in flight, each with one response, as rollout workers send them; 8 users
-with profiles of `--profile` tokens (1,500), and `--rollouts` responses (16) to a prompt, one after another in the
-queue. Both servers run the same model in a process of their own, one after the other, over HTTP on this machine.
-The other one is FastAPI too; one thread of it calls the same `rate` for one request after another. The scores of
-both are compared, and every answer has to carry the id of its request.
+with profiles of `--profile` tokens (1,500), and `--rollouts` responses (16) to a prompt, of `--response` tokens (64,
+from half to one and a half of it), one after another in the queue. Both servers run the same model in a process of
+their own, one after the other, over HTTP on this machine. The other one is FastAPI too; one thread of it calls the
+same `rate` for one request after another. The scores of both are compared, and every answer has to carry the id of
+its request.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def make_classifier(folder: Path, shape: str) -> Any:
     return tokenizer
 
 
-def make_requests(count: int, rollouts: int, tokenizer: Any, profile: int) -> list[Request]:
+def make_requests(count: int, rollouts: int, tokenizer: Any, profile: int, response: int) -> list[Request]:
     """Requests in the order in which a trainer sends them: all rollouts of a prompt, then those of the next."""
     benchmark = load_benchmark("mini")
     draw = random.Random(0)
@@ -92,12 +93,13 @@ def make_requests(count: int, rollouts: int, tokenizer: Any, profile: int) -> li
         user = (number // rollouts) % USERS
         prompt = prompts[(number // rollouts) % len(prompts)]
         for rollout in range(min(rollouts, count - number)):
-            response = draw.choice(texts)
+            ids = tokenizer(draw.choice(texts), add_special_tokens=False)["input_ids"]
+            cut = tokenizer.decode(ids[: draw.randint(response // 2, response * 3 // 2)])
             requests.append(
                 {
                     "id": f"{number + rollout}",
                     "prompt": prompt,
-                    "responses": [f"{response} ({number + rollout})"],
+                    "responses": [f"{cut} ({number + rollout})"],
                     "view": views[user],
                     "user_id": f"user-{user}",
                 }
@@ -237,6 +239,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=256)
     parser.add_argument("--rollouts", type=int, default=16, help="responses to one prompt")
     parser.add_argument("--profile", type=int, default=1500, help="tokens of a profile")
+    parser.add_argument("--response", type=int, default=64, help="tokens of a response, about")
     parser.add_argument("--soak", type=float, metavar="MINUTES")
     parser.add_argument("--port", type=int, default=8399)
     parser.add_argument("--one-at-a-time", metavar="SPEC", help=argparse.SUPPRESS)
@@ -246,7 +249,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         tokenizer = make_classifier(Path(folder), given.shape)
-        requests = make_requests(given.requests, given.rollouts, tokenizer, given.profile)
+        requests = make_requests(given.requests, given.rollouts, tokenizer, given.profile, given.response)
         lengths = [len(tokenizer(request["responses"][0])["input_ids"]) for request in requests]
         spec = f"classifier:{folder},device={given.device}"
         batched = ["-m", "palate", "serve", "--rm", spec, "--port", str(given.port)]

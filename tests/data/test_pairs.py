@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from palate.cli import main
 from palate.data import check_benchmark, load_benchmark, pairs_from_completions, write_benchmark
 from palate.data._pairs import WITHIN
-from palate.records import Benchmark, Card, Comparison, Completion, PalateError, Post, User
+from palate.records import Benchmark, Card, Comparison, Completion, PalateError, Post, User, came_before
 from palate.views import ViewBuilder, resolve_views
 
 CARD = Card(name="letters", title="Letters", version="1", licence="none", source="made for the tests")
@@ -167,3 +167,6 @@ def test_on_real_answers_length_gives_nothing_away(data_dir: Path) -> None:
     assert len(made.comparisons) == 1_768 and len(made.users) == 24
     assert abs(sum(map(lead, made.comparisons))) <= 1
     assert not [one for one in check_benchmark("squality,pairs=true", data_dir=data_dir) if one.severity == "error"]
+    for item in made.comparisons:
+        earlier = [post for post in made.users[item.user_id].posts if came_before(post, item)]
+        assert not any(post.id.split(":")[0] == item.group for post in earlier)  # nothing on the same story

@@ -224,7 +224,8 @@ def test_texts_stop_at_an_end_token(models: dict[str, Any], kind: str) -> None:
     stopped = sample(models[kind], samples=9, most_tokens=30, end=end)
     for free, cut in zip(chain(*unstopped), chain(*stopped), strict=True):
         length = next((place for place, token in enumerate(free.ids) if token in end), None)
-        assert cut == Sampled(free.ids[:length], length is not None)
+        drawn = None if length is None else free.ids[length]
+        assert cut == Sampled(free.ids[:length], length is not None, drawn)
     assert {text.finished for text in chain(*stopped)} == {True, False}
 
 

@@ -18,6 +18,8 @@ MOST_CHARACTERS = 4_000_000
 NOBODY = "knows no user by name: send a view along, or name the benchmark that has the users"
 LONGEST_WAIT = 10
 """A batch gathers for at most so many times the wait for one more request."""
+SHARE_WAITED = 0.01
+"""Where batches take long, one more request is waited for this share of it: those who were answered ask again."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Batcher:
         self._on_batch = on_batch or (lambda requests, responses: None)
         self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._closed = False
+        self._last_took = 0.0
         self._thread = threading.Thread(target=self._work, name=f"palate-{model.name}", daemon=True)
         self._thread.start()
 
@@ -81,24 +84,25 @@ class Batcher:
             wanted = [job for job in batch if job.answer.set_running_or_notify_cancel()]
             if wanted:
                 self._on_batch(len(wanted), sum(job.responses for job in wanted))
+                started = time.monotonic()
                 self._answer(wanted)
+                self._last_took = max(time.monotonic() - started, self._last_took / 2)
 
     def _gather(self) -> tuple[list[Job], bool]:
         """Jobs until none has come for a moment, and whether there will be more after them."""
         batch: list[Job] = []
         responses = characters = 0
+        wait = max(self._wait, SHARE_WAITED * self._last_took)
         give_up = float("inf")
         while responses < self._most_responses and characters < MOST_CHARACTERS:
             try:
-                job = self._waiting.get(
-                    timeout=max(0.0, min(self._wait, give_up - time.monotonic())) if batch else None
-                )
+                job = self._waiting.get(timeout=max(0.0, min(wait, give_up - time.monotonic())) if batch else None)
             except queue.Empty:
                 break
             if job is None:
                 return batch, False
             if not batch:
-                give_up = time.monotonic() + LONGEST_WAIT * self._wait
+                give_up = time.monotonic() + LONGEST_WAIT * wait
             batch.append(job)
             responses += job.responses
             characters += job.characters

@@ -12,10 +12,10 @@ FEW_USERS = 30
 
 
 def findings(
-    rows: Sequence[SteerRow], differences: Sequence[SteerDifference], users: int, warnings: Sequence[str]
+    rows: Sequence[SteerRow], differences: Sequence[SteerDifference], users: int, about: Sequence[SteerFinding]
 ) -> list[SteerFinding]:
-    """Warnings first."""
-    found = [_say("warning", text) for text in warnings]
+    """Warnings first; `about` is what the parts say of what they wrote."""
+    found = [*about]
     if users < FEW_USERS:
         found.append(_say("warning", f"only {count(users, 'independent user')}: intervals from so few can mislead"))
     found += [*_over_none(differences), *_or_in_context(rows, differences), *_accuracies(rows, differences)]

@@ -81,13 +81,14 @@ def pictures(summary: SteerSummary) -> list[Scatter]:
 def _scatter(
     rows: Sequence[SteerRow], values: dict[str, float], said: Callable[[float], str], key: str, title: str, up: str
 ) -> Scatter | None:
+    least = 0.05 if key == "policy" else 0.01
     shown = [row for row in rows if row.label in values]
     dotted = [row for row in shown if row.reward is not None]
     if not dotted:
         return None
     xs = [row.reward.value for row in dotted if row.reward is not None]
     names = list(dict.fromkeys(row.name for row in dotted))
-    across, aside = _ticks([*xs, 0.5], 0.02), _ticks([values[row.label] for row in shown], 0.01)
+    across, aside = _ticks([*xs, 0.5], 0.02), _ticks([values[row.label] for row in shown], least)
     x_range, y_range = (across[0], across[-1]), (aside[0], aside[-1])
     ends = _apart({row.label: _y(values[row.label], y_range) for row in shown})
     dots, levels = [], []
@@ -134,7 +135,9 @@ def _ticks(values: Sequence[float], least: float) -> list[float]:
             break
         step *= factor
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [step * place for place in range(first, max(last, first + 1) + 1)]
+    if last == first:  # one value has its place in the middle
+        first, last = first - 1, last + 1
+    return [step * place for place in range(first, last + 1)]
 
 
 def _x(value: float, ends: tuple[float, float]) -> float:

@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.downstream._best_of_n import summarise_best_of_n
+from palate.downstream._best_of_n._findings import _about_samples as about_samples
+from palate.downstream._best_of_n._findings import _left_out as left_out
 from palate.downstream._guide import summarise_guide
 from palate.downstream._guide._figures import figures, mean_totals
+from palate.downstream._guide._findings import _about_texts as about_texts
 from palate.downstream._steer._findings import findings
 from palate.downstream._steer._methods import LIKENESS, Method, Parts
-from palate.downstream._steer._results import Measure, SteerDifference, SteerRow, SteerSummary
+from palate.downstream._steer._results import Measure, SteerDifference, SteerFinding, SteerRow, SteerSummary
 from palate.downstream._steer._run import SteerRun
 from palate.evaluate import GAIN, SHARE, Floats, Ratings, Resamples, independent_clusters, paired_test, q_values
 from palate.records import PalateError
@@ -36,7 +39,7 @@ def summarise_steer(run: SteerRun) -> SteerSummary:
     rows = _rows(methods, clusters, users, resamples)
     found = _differences(_asked(methods), clusters, users, resamples)
     best, guided = run.best_of(settings.best_of_n).settings, run.guided().settings
-    complete, warnings = _about_parts(run)
+    complete, about = _about_parts(run)
     return SteerSummary(
         run=str(run.folder),
         benchmark=f"{settings.benchmark.name} {settings.benchmark.version}",
@@ -58,7 +61,7 @@ def summarise_steer(run: SteerRun) -> SteerSummary:
         parts=settings.parts,
         rows=rows,
         differences=found,
-        findings=findings(rows, found, resamples.n_clusters, warnings),
+        findings=findings(rows, found, resamples.n_clusters, about),
     )
 
 
@@ -143,16 +146,17 @@ def _differences(
     return found
 
 
-def _about_parts(run: SteerRun) -> tuple[bool, list[str]]:
-    """Whether all parts are done, and what they warn of."""
+def _about_parts(run: SteerRun) -> tuple[bool, list[SteerFinding]]:
+    """Whether all parts are done, and what to know of what they wrote."""
     settings = run.settings
-    bons = [settings.best_of_n, *(name for one in settings.in_context for name in (one.sampled, one.greedy))]
-    summaries = [summarise_best_of_n(run.best_of(name)) for name in bons]
-    guided = summarise_guide(run.guided())
+    best, guided = summarise_best_of_n(run.best_of(settings.best_of_n)), summarise_guide(run.guided())
+    contexts = [
+        summarise_best_of_n(run.best_of(name)) for one in settings.in_context for name in (one.sampled, one.greedy)
+    ]
     rated = [settings.reward, settings.likelihood, *(one.likelihood for one in settings.in_context)]
-    complete = guided.complete and all(one.complete for one in summaries)
+    complete = guided.complete and all(one.complete for one in (best, *contexts))
     complete &= all(Ratings.of(run.rated(name)).missing == 0 for name in rated)
-    # one text for each prompt cannot repeat itself, and best-of-N on it is no choice
-    warned = [one.text for part in summaries if part.drawn > 1 for one in part.findings if one.severity == "warning"]
-    warned += [one.text for one in guided.findings if one.severity == "warning"]
-    return complete, list(dict.fromkeys(warned))
+    said = [*about_samples([one for part in (best, *contexts) for one in part.policies]), *left_out(best.curves)]
+    found = [SteerFinding(severity=one.severity, text=one.text) for one in said]
+    found += [SteerFinding(severity=one.severity, text=one.text) for one in about_texts(guided.texts)]
+    return complete, list({one.text: one for one in found}.values())
