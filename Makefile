@@ -33,5 +33,5 @@ clean:
 	touch $@
 
 .venv/ready-to-test: .venv/ready-to-run
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[local,privacy,downstream,serve,hub,dev,docs]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[local,train,privacy,downstream,serve,hub,dev,docs]'
 	touch $@
