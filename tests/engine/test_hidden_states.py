@@ -126,9 +126,9 @@ def test_a_layer_that_is_not_there_is_refused(tiny_models: TinyModels, layer: in
         load_encoder(str(tiny_models.causal()), layer)
 
 
-def test_only_language_models_have_layers(tiny_models: TinyModels) -> None:
-    for name in ("traits", str(tiny_models.classifier("bert"))):
-        with pytest.raises(PalateError, match=r"layer=2: .* only causal language models have layers"):
+def test_only_language_models_have_single_layers(tiny_models: TinyModels) -> None:
+    for name, why in (("traits", "has no layers"), (str(tiny_models.classifier("bert")), "or take several")):
+        with pytest.raises(PalateError, match=rf"layer=2: .* {why}.* of causal language models only"):
             load_encoder(name, 2)
 
 

@@ -190,6 +190,21 @@ class TestInterval:
         estimate = ratio_interval([9, 10, 10, 10], [10] * 4, Resamples(4), within=SHARE)
         assert json.loads(msgspec.json.encode(estimate))["high"] == 1.0
 
+    @pytest.mark.parametrize(("right", "users"), [(17, 20), (18, 20), (19, 20), (39, 40), (45, 50)])
+    def test_few_who_differ_do_not_push_the_limit_anywhere(self, right: int, users: int) -> None:
+        found = ratio_interval([1] * right + [0] * (users - right), [1] * users, Resamples(users), SHARE)
+        wilson = stats.binomtest(right, users).proportion_ci(method="wilson")
+        assert found is not None
+        assert found.low == pytest.approx(wilson.low, abs=0.06)
+
+    @pytest.mark.parametrize("users", [2, 8, 30])
+    def test_users_who_are_all_served_perfectly_do_not_prove_that_the_next_will_be(self, users: int) -> None:
+        for right in (0, 1):
+            found = ratio_interval([right * 3] * users, [3] * users, Resamples(users), SHARE)
+            exact = stats.binomtest(right * users, users).proportion_ci(method="exact")
+            assert found is not None
+            assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
+
     @pytest.mark.parametrize(
         ("numerators", "denominators"),
         [([3], [4]), ([3, 0, 0], [4, 0, 0]), ([0, 0], [0, 0]), ([], [])],

@@ -116,6 +116,13 @@ def test_a_stranger_without_history_is_passed_over() -> None:
     assert build(benchmark(people, [item("q", "ann")]), "swapped:posts:1").user_id == "cat"
 
 
+def test_a_stranger_who_wrote_one_of_the_responses_does_not_show_it() -> None:
+    response = "Put the dough beside the kettle, and boil the kettle now and then."
+    bob = user("bob", ("1", None, f"Question: bread? Answer: {response}"), ("2", None, "I keep bees."))
+    held = benchmark([user("ann", ("1", None, "bread")), bob], [item("q", "ann", responses=(response, "No."))])
+    assert [part.id for part in build(held, "swapped:posts:2").parts] == ["bob-2"]
+
+
 def test_on_mini_the_twin_and_a_stranger_can_both_be_asked_for() -> None:
     mini = load_benchmark("mini")
     by_id = {one.id: one for one in mini.comparisons}

@@ -197,22 +197,22 @@ def _load(name: str, layer: Layer) -> TextEncoder:
     if name == "traits":
         from palate.engine._traits import TraitEncoder
 
-        _refuse_layer(name, layer)
+        _refuse_layer(name, layer, "has no layers")
         return TraitEncoder()
     require("sentence_transformers", "local")
     if _looks_both_ways(name, weights_folder(name)):
         if layer == "all":
             return SentenceEncoder(name, layers=True)
-        _refuse_layer(name, layer)
+        _refuse_layer(name, layer, "is a sentence encoder: leave layer out, or take several with layer=all")
         return SentenceEncoder(name)
     from palate.engine._hidden_states import HiddenStateEncoder
 
     return HiddenStateEncoder(name, layer)
 
 
-def _refuse_layer(name: str, layer: Layer) -> None:
+def _refuse_layer(name: str, layer: Layer, why: str) -> None:
     if layer is not None:
-        raise PalateError(f"layer={layer}: {name} has one vector for a text, or all of its layers with layer=all")
+        raise PalateError(f"layer={layer}: {name} {why}; a single one can be had of causal language models only")
 
 
 def _looks_both_ways(name: str, folder: Path) -> bool:

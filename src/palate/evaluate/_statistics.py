@@ -30,8 +30,10 @@ _CHUNK = 2**20
 """Cluster weights held at once: 8 MiB."""
 _COLUMNS = 512
 """Bootstrapped columns held at once: 40 MiB at 10,000 resamples."""
-_SMALLEST_ERROR = 0.2
-"""A resample's standard error counts as at least this part of the sample's; see `_standard_errors`."""
+_SMALLEST_ERRORS = (0.2, 0.7)
+"""A resample's standard error counts as at least such a part of the sample's; see `_standard_errors`."""
+_ENOUGH_TO_MISS = 5
+"""So many users who make up the variance are not all missed by chance."""
 _EXACT_FLIPS = 16
 _RANDOM_FLIPS = 10_000
 
@@ -166,28 +168,39 @@ def _estimate(quantity: Quantity, drawn: Floats) -> Estimate | None:
     error, errors = _standard_errors(quantity.statistic, totals, drawn)
     if np.mean(finite) < 0.95 or not np.isfinite(error):
         return None
-    deviations = (values - value) / errors if error > 0 else np.zeros_like(values)
+    same = error <= 1e-6 * abs(value)  # everybody, but for rounding
+    deviations = np.zeros_like(values) if same else (values - value) / errors
     tail = stats.norm.cdf(-np.sqrt(n / (n - 1)) * stats.t.ppf(0.975, n - 1))
     studentised = value - error * np.quantile(deviations[finite], [1 - tail, tail])
     expanded = np.quantile(values[finite], [tail, 1 - tail])
     low, high = min(studentised[0], expanded[0]), max(studentised[1], expanded[1])
-    return Estimate(value, *(float(limit) for limit in np.clip([low, high], *quantity.within)))
+    least, most = quantity.within
+    if same and value in quantity.within and np.isfinite(most - least):
+        # Everybody at the end of the range says no more than n coins that all fell the same way.
+        unseen = (most - least) * (1 - 0.025 ** (1 / n))
+        low, high = (value, value + unseen) if value == least else (value - unseen, value)
+    return Estimate(value, *(float(limit) for limit in np.clip([low, high], least, most)))
 
 
 def _standard_errors(statistic: Statistic, totals: Floats, drawn: Floats) -> tuple[float, Floats]:
     """The standard error of the sample and of each resample, by the delta method.
 
     A resample that misses the few users who differ has an error near zero and a t near infinity, and
-    would push the limits anywhere; so no resample's error counts as less than a fifth of the sample's.
+    would push the limits anywhere; so no resample's error counts as less than a part of the sample's. With one
+    user who differs that is a fifth, and with three or more 70%, which gives about the limits of Wilson's
+    interval where each user has one item.
     """
     columns = totals.shape[1]
     steps = 1e-4 * np.sqrt((totals**2).sum(axis=0))
-    error = np.sqrt(np.sum((totals @ _gradient(statistic, totals.sum(axis=0), steps)) ** 2))
+    parts = (totals @ _gradient(statistic, totals.sum(axis=0), steps)) ** 2
+    error = np.sqrt(parts.sum())
+    who_differ = parts.sum() ** 2 / (parts**2).sum() if error > 0 else 1.0
+    smallest = np.clip(who_differ / _ENOUGH_TO_MISS, *_SMALLEST_ERRORS)
     left, right = np.triu_indices(columns)
     gradients = _gradient(statistic, drawn[:, :columns], steps)
     products = gradients[:, left] * gradients[:, right] * np.where(left == right, 1.0, 2.0)
     variances = np.nan_to_num(np.sum(products * drawn[:, columns:], axis=1))
-    return float(error), np.sqrt(np.maximum(variances, (_SMALLEST_ERROR * error) ** 2))
+    return float(error), np.sqrt(np.maximum(variances, (smallest * error) ** 2))
 
 
 def _gradient(statistic: Statistic, totals: Floats, steps: Floats) -> Floats:

@@ -10,9 +10,17 @@ Item = Comparison | Completion
 Event = TypeVar("Event", Post, Judgement)
 
 
+LONG_ENOUGH = 40
+"""Characters from which a response that stands in a post was written by its author, and not by chance."""
+
+
 def visible_posts(user: User, item: Item) -> list[Post]:
-    """The user's posts from before the item, oldest first."""
-    return _oldest_first([post for post in user.posts if came_before(post, item)])
+    """The user's posts from before the item, oldest first; of a stranger, none that holds one of its responses."""
+    posts = [post for post in user.posts if came_before(post, item)]
+    if user.id != item.user_id:
+        texts = [text for text in _responses(item) if len(text) >= LONG_ENOUGH]
+        posts = [post for post in posts if not any(text in post.text for text in texts)]
+    return _oldest_first(posts)
 
 
 def visible_judgements(user: User, item: Item) -> list[Judgement]:
@@ -25,6 +33,10 @@ def visible_judgements(user: User, item: Item) -> list[Judgement]:
             if came_before(judgement, item) and (own is None or set(judgement.responses) != own)
         ]
     )
+
+
+def _responses(item: Item) -> tuple[str, ...]:
+    return item.responses if isinstance(item, Comparison) else (item.text or "", *item.alternatives)
 
 
 def _oldest_first(events: list[Event]) -> list[Event]:
