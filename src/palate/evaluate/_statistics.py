@@ -30,10 +30,10 @@ _CHUNK = 2**20
 """Cluster weights held at once: 8 MiB."""
 _COLUMNS = 512
 """Bootstrapped columns held at once: 40 MiB at 10,000 resamples."""
-_SMALLEST_ERRORS = (0.2, 0.7)
-"""A resample's standard error counts as at least such a part of the sample's; see `_standard_errors`."""
+_SMALLEST_ERROR = 0.2
+"""A resample whose standard error is less than this part of the sample's has missed those who differ."""
 _ENOUGH_TO_MISS = 5
-"""So many users who make up the variance are not all missed by chance."""
+"""With so many users who make up the variance, it counts as the whole of the sample's; see `_standard_errors`."""
 _EXACT_FLIPS = 16
 _RANDOM_FLIPS = 10_000
 
@@ -185,22 +185,22 @@ def _estimate(quantity: Quantity, drawn: Floats) -> Estimate | None:
 def _standard_errors(statistic: Statistic, totals: Floats, drawn: Floats) -> tuple[float, Floats]:
     """The standard error of the sample and of each resample, by the delta method.
 
-    A resample that misses the few users who differ has an error near zero and a t near infinity, and
-    would push the limits anywhere; so no resample's error counts as less than a part of the sample's. With one
-    user who differs that is a fifth, and with three or more 70%, which gives about the limits of Wilson's
-    interval where each user has one item.
+    A resample that misses the few users who differ has an error near zero and a t near infinity, and would push
+    the limits anywhere. So such an error counts as a part of the sample's: a fifth where one user differs, two
+    fifths where two do, and so on. Where each user has one item, this gives about the limits of Wilson's interval.
     """
     columns = totals.shape[1]
     steps = 1e-4 * np.sqrt((totals**2).sum(axis=0))
     parts = (totals @ _gradient(statistic, totals.sum(axis=0), steps)) ** 2
     error = np.sqrt(parts.sum())
     who_differ = parts.sum() ** 2 / (parts**2).sum() if error > 0 else 1.0
-    smallest = np.clip(who_differ / _ENOUGH_TO_MISS, *_SMALLEST_ERRORS)
+    smallest = np.clip(who_differ / _ENOUGH_TO_MISS, _SMALLEST_ERROR, 1.0)
     left, right = np.triu_indices(columns)
     gradients = _gradient(statistic, drawn[:, :columns], steps)
     products = gradients[:, left] * gradients[:, right] * np.where(left == right, 1.0, 2.0)
     variances = np.nan_to_num(np.sum(products * drawn[:, columns:], axis=1))
-    return float(error), np.sqrt(np.maximum(variances, (smallest * error) ** 2))
+    missed = variances < (_SMALLEST_ERROR * error) ** 2
+    return float(error), np.where(missed, smallest * error, np.sqrt(variances))
 
 
 def _gradient(statistic: Statistic, totals: Floats, steps: Floats) -> Floats:
