@@ -3,6 +3,7 @@
 import copy
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -164,7 +165,7 @@ def test_encoders_are_read_as_if_alone(classifiers: dict[str, Any]) -> None:
     assert read_both_ways(model, [], 1, 0) == []
 
 
-# Packed, as on a GPU: the same code, with plain attention in place of the compiled kernel.
+# Packed: the code that a GPU runs too, with another kernel for attention.
 
 
 @pytest.mark.parametrize("budget", [64, 1024])
@@ -185,6 +186,23 @@ def test_packed_classifiers_give_the_same_numbers(classifiers: dict[str, Any], f
     expected = flat([plain_logit(classifiers[family], group, 1) for group in groups])
     found = Scorer(model, budget=256, packs=True).run(groups, classifier_finish(model.score, 1))
     assert flat(found) == pytest.approx(expected, **CLOSE)
+
+
+@pytest.mark.parametrize("packs", [True, False])
+def test_two_models_may_read_at_the_same_time(models: dict[str, Any], packs: bool) -> None:
+    groups = [draw(seed) for seed in range(12)]
+    expected = [flat([plain(models["llama"], group) for group in some]) for some in groups]
+    twins = [copy.deepcopy(models["llama"]) for _ in range(2)]
+    scorers = [(Scorer(model, packs=packs), likelihood_finish(model)) for model in twins]
+
+    def read(turn: int) -> list[float]:
+        scorer, finish = scorers[turn % 2]
+        return flat(scorer.run(groups[turn], finish))
+
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        found = [(one, other)[turn % 2].submit(read, turn) for turn in range(12)]
+        for answer, wanted in zip(found, expected, strict=True):
+            assert answer.result() == pytest.approx(wanted, **CLOSE)
 
 
 @settings(max_examples=25, deadline=None)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
@@ -122,25 +123,24 @@ def pack(groups: Sequence[Group], device: torch.device) -> Pack:
     )
 
 
-_current: Pack | None = None
+_current: ContextVar[Pack | None] = ContextVar("the row that this thread reads", default=None)
 
 
 @contextmanager
 def reading(row: Pack) -> Iterator[None]:
     """Within this, the packed attention of every layer is that of this row."""
-    global _current
-    _current = row
+    token = _current.set(row)
     try:
         yield
     finally:
-        _current = None
+        _current.reset(token)
 
 
 def _packed_attention(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, scaling: float, **_: Any
 ) -> tuple[Tensor, None]:
     """The attention of one layer over the current row; shapes as transformers gives them."""
-    row = _current
+    row = _current.get()
     assert row is not None, "packed attention is used outside of a packed row"
     q, k, v = (states[0].transpose(0, 1) for states in (query, key, value))
     n = row.prefix_tokens
@@ -170,16 +170,15 @@ def _attend(
             q, k, v, queries.starts, keys.starts, queries.longest, keys.longest, 0.0, causal, False, scale=scale
         )
         return found[0], found[1]
-    outs, sums = [], []
+    out, sums = torch.zeros_like(q), torch.full((q.shape[1], len(q)), -torch.inf)
     k, v = (states.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for states in (k, v))
     starts, others = queries.starts.tolist(), keys.starts.tolist()
     for (a, b), (c, d) in zip(pairwise(starts), pairwise(others), strict=True):
-        scores = torch.einsum("qhd,khd->hqk", q[a:b], k[c:d]) * scale
-        if causal:
-            scores = scores.masked_fill(torch.ones(b - a, d - c).triu(1).bool(), -torch.inf)
-        outs.append(torch.einsum("hqk,khd->qhd", scores.softmax(-1), v[c:d]))
-        sums.append(scores.logsumexp(-1))
-    return torch.cat(outs), torch.cat(sums, dim=1)
+        if a < b and c < d:
+            some = (states.transpose(0, 1)[None] for states in (q[a:b], k[c:d], v[c:d]))
+            found, weight = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*some, 0.0, causal, scale=scale)
+            out[a:b], sums[:, a:b] = found[0].transpose(0, 1), weight[0]
+    return out, sums
 
 
 @contextmanager

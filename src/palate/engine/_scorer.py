@@ -1,9 +1,9 @@
 """Reading many candidates after one long prefix, each distinct token once.
 
-The unit of work is a group: a prefix and N continuations of it. On a GPU, whole groups are packed side by
-side without padding (see `_packing.py`), and the model computes what it would for each candidate alone. On a
-CPU the prefix is read first and its keys and values serve all continuations. Encoders that look both ways
-cannot share a prefix; their sequences are batched by like length.
+The unit of work is a group: a prefix and N continuations of it. Whole groups are packed side by side without
+padding (see `_packing.py`), and the model computes what it would for each candidate alone. Where a model's
+attention cannot be packed, the prefix is read first and its keys and values serve all continuations. Encoders that
+look both ways cannot share a prefix; their sequences are batched by like length.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ class Scorer:
     def __init__(self, model: Any, *, budget: int | None = None, packs: bool | None = None) -> None:
         self.model = model.eval()
         self.device: torch.device = next(model.parameters()).device
-        self.packs = (self.device.type == "cuda") if packs is None else packs
-        """Whether groups are packed; by default on a GPU, where the model's attention allows it."""
-        self.packs = self.packs and can_pack(model)
+        self.packs = (packs is None or packs) and can_pack(model)
+        """Whether groups are packed: by default, where the model's attention allows it."""
         self.budget = budget or (32_768 if self.device.type == "cuda" else 4_096)
         """Tokens in one pass; halved when memory runs out, and remembered."""
         self._shares = not getattr(model, "_is_stateful", False) and model.config.model_type != "llama4_text"
