@@ -47,7 +47,8 @@ from palate.evaluate._results import (
     Summary,
     UserAccuracy,
 )
-from palate.evaluate._run import RatedItem, RatingLine, Run, RunWriter, write_whole
+from palate.evaluate._run import RatedItem, RatingLine, Run, RunWriter
+from palate.evaluate._run_folder import RunFolder, json_lines, write_whole
 from palate.evaluate._settings import ModelSettings, Settings, environment, file_name
 from palate.evaluate._slices import MOST_GROUPS, SMALLEST_GROUP, known_bucket
 from palate.evaluate._statistics import (
@@ -90,6 +91,7 @@ __all__ = [
     "Result",
     "Run",
     "RunComparison",
+    "RunFolder",
     "RunWriter",
     "Scale",
     "Settings",
@@ -113,6 +115,7 @@ __all__ = [
     "in_benchmark_order",
     "independent_clusters",
     "intervals",
+    "json_lines",
     "known_bucket",
     "load_models",
     "make_ask",

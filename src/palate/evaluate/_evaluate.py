@@ -16,6 +16,7 @@ from palate.evaluate._asks import in_benchmark_order, make_ask, sample
 from palate.evaluate._metrics import summarise
 from palate.evaluate._results import Summary
 from palate.evaluate._run import RatedItem, RatingLine, Run, RunWriter
+from palate.evaluate._run_folder import json_lines
 from palate.evaluate._settings import ModelSettings, Settings
 from palate.records import Ask, Benchmark, Comparison, PalateError, Rating, RewardModel, View
 from palate.rewards import load_reward_model, rate
@@ -97,7 +98,7 @@ def evaluate(
         seed=seed,
     )
     rated = (rated_item(item, benchmark) for item in items)
-    run = Run.create_or_resume(Path(out), settings, rated)
+    run = Run.create_or_resume(Path(out), settings, {"items.jsonl": json_lines(rated)})
     with RunWriter(run) as opened:
         _rate_all(opened, models, specs, items, builder, seed, progress or (lambda what, done, total: None))
     return summarise(run)

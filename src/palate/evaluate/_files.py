@@ -10,7 +10,8 @@ import msgspec
 from palate.evaluate._ratings import Ratings
 from palate.evaluate._report import BrowsedItem, ItemRating, render_csv, render_markdown, render_page
 from palate.evaluate._results import Summary
-from palate.evaluate._run import Run, write_whole
+from palate.evaluate._run import Run
+from palate.evaluate._run_folder import write_whole
 from palate.records import PalateError
 
 MOST_BROWSED = 500

@@ -12,16 +12,15 @@ All but the first grow by whole lines only. A line torn by a crash is dropped an
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from palate.evaluate._lines import Appender, read_lines
-from palate.evaluate._settings import Settings, environment
-from palate.records import PalateError, Rating, View
+from palate.evaluate._run_folder import RunFolder
+from palate.evaluate._settings import Settings
+from palate.records import Rating, View
 
 Key = tuple[str, str, str]
 Line = TypeVar("Line")
@@ -76,56 +75,12 @@ class PartLine(msgspec.Struct, frozen=True):
     text: str
 
 
-class _Settled(msgspec.Struct, frozen=True):
-    settings: Settings
-    environment: dict[str, str]
-
-
-class Run:
+class Run(RunFolder[Settings]):
     """Reads a run folder, and adds to it while it is open for writing."""
 
-    def __init__(self, folder: Path, settings: Settings) -> None:
-        self.folder = folder
-        self.settings = settings
-
-    @classmethod
-    def open(cls, folder: Path) -> Run:
-        """An existing run, to be read."""
-        file = folder / "settings.json"
-        if not file.is_file():
-            raise PalateError(f"{folder} is not a run: it has no settings.json. Runs are made by palate eval.")
-        try:
-            settled = msgspec.json.decode(file.read_bytes(), type=_Settled)
-        except (msgspec.DecodeError, OSError) as error:
-            raise PalateError(
-                f"{file} cannot be read as a run of palate eval or palate train: {error}. "
-                "Runs of palate bon, palate guide and palate ppo are read by palate report alone."
-            ) from error
-        return cls(folder, settled.settings)
-
-    @classmethod
-    def create_or_resume(cls, parent: Path, settings: Settings, items: Iterable[RatedItem]) -> Run:
-        """The run with exactly these settings: begun now, or gone on with."""
-        run = cls(parent / settings.folder_name, settings)
-        file = run.folder / "settings.json"
-        if file.exists():
-            found = cls.open(run.folder).settings
-            if found != settings:
-                raise PalateError(
-                    f"{file} has been changed: its settings are not those that its folder is named after. "
-                    "Put it back, or move the folder away and run again."
-                )
-            return run
-        try:
-            run.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(run.folder / "items.jsonl", b"".join(msgspec.json.encode(i) + b"\n" for i in items))
-            settled = msgspec.json.encode(_Settled(settings, environment()))
-            write_whole(file, msgspec.json.format(settled, indent=2) + b"\n")
-        except OSError as error:
-            raise PalateError(
-                f"cannot write to {run.folder}: {error.strerror or error}. Choose another place with --out."
-            ) from error
-        return run
+    settings_type = Settings
+    made_by = "palate eval or palate train"
+    hint = " Runs of palate bon, palate guide and palate ppo are read by palate report alone."
 
     def items(self) -> list[RatedItem]:
         """What was to be rated."""
@@ -194,16 +149,3 @@ class RunWriter:
             self._views_done.add((view.name, item))
         self._parts.append(parts)
         self._views.append(lines)
-
-
-def write_whole(file: Path, content: bytes) -> None:
-    """Write a file so that it is there in full or not at all."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        with draft.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -20,6 +20,7 @@ from palate.evaluate import (
     Settings,
     Summary,
     in_benchmark_order,
+    json_lines,
     load_models,
     make_ask,
     rated_item,
@@ -93,7 +94,8 @@ def train(
         seed=seed,
         baseline=IMPERSONAL,
     )
-    run = Run.create_or_resume(Path(out), settings, (item for fold in split for item in _items(fold, benchmark)))
+    rated = json_lines(item for fold in split for item in _items(fold, benchmark))
+    run = Run.create_or_resume(Path(out), settings, {"items.jsonl": rated})
     report = progress or (lambda what, done, total: None)
     total = len(settings.models) * len(specs) * sum(len(fold.test) for fold in split)
     with RunWriter(run) as writer:

@@ -16,7 +16,7 @@ from palate.downstream._critic import Critic
 from palate.downstream._policy import Drawing, Item, open_policy
 from palate.downstream._samples import SampleSet, SampleSettings
 from palate.engine import LanguageModel, open_by_spec
-from palate.evaluate import Report, default_views, load_models, sample_items
+from palate.evaluate import Report, default_views, json_lines, load_models, sample_items
 from palate.records import Benchmark, Comparison, PalateError, RewardModel
 from palate.views import WRITTEN, ViewBuilder, ViewSpec, Writer, parse_budget, resolve_views
 
@@ -80,7 +80,7 @@ def best_of_n(
         limit=limit,
         seed=seed,
     )
-    run = BonRun.create_or_resume(Path(out), settings, map(_kept, items))
+    run = BonRun.create_or_resume(Path(out), settings, {"items.jsonl": json_lines(map(_kept, items))})
     measurement = Measurement(
         settings=settings,
         items=items,

@@ -11,8 +11,7 @@ All but the first grow by whole lines only. A line torn by a crash is dropped an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -20,8 +19,8 @@ import msgspec
 from palate.downstream._best_of_n._settings import KIND, BonSettings
 from palate.downstream._critic import Mark
 from palate.downstream._samples import SampleLine
-from palate.evaluate import Appender, environment, read_lines, write_whole
-from palate.records import PalateError, Rating
+from palate.evaluate import Appender, RunFolder, read_lines
+from palate.records import Rating
 
 Line = TypeVar("Line")
 
@@ -54,65 +53,12 @@ class MarkLine(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[Mark, ...]
 
 
-class _Settled(msgspec.Struct, frozen=True):
-    settings: BonSettings
-    environment: dict[str, str]
-
-
-class _Kind(msgspec.Struct, frozen=True):
-    settings: dict[str, object] = {}
-
-
-class BonRun:
+class BonRun(RunFolder[BonSettings]):
     """Reads the folder of a best-of-N run."""
 
-    def __init__(self, folder: Path, settings: BonSettings) -> None:
-        self.folder = folder
-        self.settings = settings
-
-    @staticmethod
-    def is_one(folder: Path) -> bool:
-        """Whether the folder is a run of this kind, and not of `palate eval` or none at all."""
-        try:
-            found = msgspec.json.decode((folder / "settings.json").read_bytes(), type=_Kind)
-        except (msgspec.DecodeError, OSError):
-            return False
-        return found.settings.get("kind") == KIND
-
-    @classmethod
-    def open(cls, folder: Path) -> BonRun:
-        """An existing run, to be read."""
-        file = folder / "settings.json"
-        if not file.is_file():
-            raise PalateError(f"{folder} is not a run: it has no settings.json. Such runs are made by palate bon.")
-        try:
-            settled = msgspec.json.decode(file.read_bytes(), type=_Settled)
-        except (msgspec.DecodeError, OSError) as error:
-            raise PalateError(f"{file} cannot be read as a run of palate bon: {error}") from error
-        return cls(folder, settled.settings)
-
-    @classmethod
-    def create_or_resume(cls, parent: Path, settings: BonSettings, items: Iterable[PromptItem]) -> BonRun:
-        """The run with exactly these settings: begun now, or gone on with."""
-        run = cls(parent / settings.folder_name, settings)
-        file = run.folder / "settings.json"
-        if file.exists():
-            if cls.open(run.folder).settings != settings:
-                raise PalateError(
-                    f"{file} has been changed: its settings are not those that its folder is named after. "
-                    "Put it back, or move the folder away and run again."
-                )
-            return run
-        try:
-            run.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(run.folder / "items.jsonl", b"".join(msgspec.json.encode(one) + b"\n" for one in items))
-            settled = msgspec.json.encode(_Settled(settings, environment()))
-            write_whole(file, msgspec.json.format(settled, indent=2) + b"\n")
-        except OSError as error:
-            raise PalateError(
-                f"cannot write to {run.folder}: {error.strerror or error}. Choose another place with --out."
-            ) from error
-        return run
+    settings_type = BonSettings
+    kind = KIND
+    made_by = "palate bon"
 
     def items(self) -> list[PromptItem]:
         """The prompts."""

@@ -19,7 +19,7 @@ from palate.downstream._guide._settings import GuideSettings
 from palate.downstream._guide._summary import summarise_guide
 from palate.downstream._policy import Drawing, Item, open_policy
 from palate.engine import LanguageModel, LocalModel, in_process, open_by_spec
-from palate.evaluate import Report, default_views, load_models, sample_items
+from palate.evaluate import Report, default_views, json_lines, load_models, sample_items
 from palate.records import Benchmark, Comparison, PalateError, RewardModel
 from palate.rewards import follow
 from palate.views import ViewBuilder, Writer, parse_budget, resolve_views
@@ -96,7 +96,7 @@ def guide(
         limit=limit,
         seed=seed,
     )
-    run = GuideRun.create_or_resume(Path(out), settings, map(_kept, items))
+    run = GuideRun.create_or_resume(Path(out), settings, {"items.jsonl": json_lines(map(_kept, items))})
     given = Measurement(
         settings=settings,
         items=items,

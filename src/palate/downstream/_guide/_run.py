@@ -14,7 +14,7 @@ All but the first grow by whole lines only. A line torn by a crash is dropped an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -22,8 +22,8 @@ import msgspec
 
 from palate.downstream._critic import Mark
 from palate.downstream._guide._settings import KIND, GuideSettings
-from palate.evaluate import Appender, environment, read_lines, write_whole
-from palate.records import PalateError, Rating
+from palate.evaluate import Appender, RunFolder, read_lines
+from palate.records import Rating
 
 Line = TypeVar("Line")
 Key = TypeVar("Key")
@@ -160,65 +160,12 @@ def pair_key(line: TokenRewardLine | OutcomeLine) -> PairKey:
     return (line.policy_view, line.rm, line.view, line.item)
 
 
-class _Settled(msgspec.Struct, frozen=True):
-    settings: GuideSettings
-    environment: dict[str, str]
-
-
-class _Kind(msgspec.Struct, frozen=True):
-    settings: dict[str, object] = {}
-
-
-class GuideRun:
+class GuideRun(RunFolder[GuideSettings]):
     """Reads the folder of a guided run. Should a line stand twice, the first counts."""
 
-    def __init__(self, folder: Path, settings: GuideSettings) -> None:
-        self.folder = folder
-        self.settings = settings
-
-    @staticmethod
-    def is_one(folder: Path) -> bool:
-        """Whether the folder is a run of this kind."""
-        try:
-            found = msgspec.json.decode((folder / "settings.json").read_bytes(), type=_Kind)
-        except (msgspec.DecodeError, OSError):
-            return False
-        return found.settings.get("kind") == KIND
-
-    @classmethod
-    def open(cls, folder: Path) -> GuideRun:
-        """An existing run, to be read."""
-        file = folder / "settings.json"
-        if not file.is_file():
-            raise PalateError(f"{folder} is not a run: it has no settings.json. Such runs are made by palate guide.")
-        try:
-            settled = msgspec.json.decode(file.read_bytes(), type=_Settled)
-        except (msgspec.DecodeError, OSError) as error:
-            raise PalateError(f"{file} cannot be read as a run of palate guide: {error}") from error
-        return cls(folder, settled.settings)
-
-    @classmethod
-    def create_or_resume(cls, parent: Path, settings: GuideSettings, items: Iterable[GuideItem]) -> GuideRun:
-        """The run with exactly these settings: begun now, or gone on with."""
-        run = cls(parent / settings.folder_name, settings)
-        file = run.folder / "settings.json"
-        if file.exists():
-            if cls.open(run.folder).settings != settings:
-                raise PalateError(
-                    f"{file} has been changed: its settings are not those that its folder is named after. "
-                    "Put it back, or move the folder away and run again."
-                )
-            return run
-        try:
-            run.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(run.folder / "items.jsonl", b"".join(msgspec.json.encode(one) + b"\n" for one in items))
-            settled = msgspec.json.encode(_Settled(settings, environment()))
-            write_whole(file, msgspec.json.format(settled, indent=2) + b"\n")
-        except OSError as error:
-            raise PalateError(
-                f"cannot write to {run.folder}: {error.strerror or error}. Choose another place with --out."
-            ) from error
-        return run
+    settings_type = GuideSettings
+    kind = KIND
+    made_by = "palate guide"
 
     def items(self) -> list[GuideItem]:
         """The prompts."""

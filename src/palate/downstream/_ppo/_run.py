@@ -18,7 +18,7 @@ import msgspec
 from palate.downstream._critic import Mark
 from palate.downstream._ppo._results import StepLine
 from palate.downstream._ppo._settings import KIND, PpoSettings
-from palate.evaluate import environment, read_lines, write_whole
+from palate.evaluate import RunFolder, read_lines, write_whole
 from palate.records import PalateError, Rating
 
 
@@ -58,65 +58,18 @@ class HeldOutLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return self.item
 
 
-class _Settled(msgspec.Struct, frozen=True):
-    settings: PpoSettings
-    environment: dict[str, str]
-
-
-class _Kind(msgspec.Struct, frozen=True):
-    settings: dict[str, object] = {}
-
-
-class PpoRun:
+class PpoRun(RunFolder[PpoSettings]):
     """Reads the folder of a training run."""
 
-    def __init__(self, folder: Path, settings: PpoSettings) -> None:
-        self.folder = folder
-        self.settings = settings
-
-    @staticmethod
-    def is_one(folder: Path) -> bool:
-        """Whether the folder is a run of this kind."""
-        try:
-            found = msgspec.json.decode((folder / "settings.json").read_bytes(), type=_Kind)
-        except (msgspec.DecodeError, OSError):
-            return False
-        return found.settings.get("kind") == KIND
+    settings_type = PpoSettings
+    kind = KIND
+    made_by = "palate ppo"
 
     @classmethod
-    def open(cls, folder: Path) -> PpoRun:
-        """An existing run, to be read."""
-        file = folder / "settings.json"
-        if not file.is_file():
-            raise PalateError(f"{folder} is not a run: it has no settings.json. Such runs are made by palate ppo.")
-        try:
-            settled = msgspec.json.decode(file.read_bytes(), type=_Settled)
-        except (msgspec.DecodeError, OSError) as error:
-            raise PalateError(f"{file} cannot be read as a run of palate ppo: {error}") from error
-        return cls(folder, settled.settings)
-
-    @classmethod
-    def create_or_resume(cls, parent: Path, settings: PpoSettings, split: SplitFile) -> PpoRun:
-        """The run with exactly these settings: begun now, or gone on with."""
-        run = cls(parent / settings.folder_name, settings)
-        file = run.folder / "settings.json"
-        if file.exists():
-            if cls.open(run.folder).settings != settings:
-                raise PalateError(
-                    f"{file} has been changed: its settings are not those that its folder is named after. "
-                    "Put it back, or move the folder away and run again."
-                )
-            return run
-        try:
-            run.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(run.folder / "split.json", msgspec.json.format(msgspec.json.encode(split), indent=1) + b"\n")
-            settled = msgspec.json.encode(_Settled(settings, environment()))
-            write_whole(file, msgspec.json.format(settled, indent=2) + b"\n")
-        except OSError as error:
-            raise PalateError(
-                f"cannot write to {run.folder}: {error.strerror or error}. Choose another place with --out."
-            ) from error
-        return run
+    def begin(cls, parent: Path, settings: PpoSettings, split: SplitFile) -> PpoRun:
+        """The run with exactly these settings and this split: begun now, or gone on with."""
+        content = msgspec.json.format(msgspec.json.encode(split), indent=1) + b"\n"
+        return cls.create_or_resume(parent, settings, {"split.json": content})
 
     @property
     def policy(self) -> Path:

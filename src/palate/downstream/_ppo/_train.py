@@ -168,9 +168,9 @@ def _begin(
         left_out=left_out,
     )
     if together.first:
-        PpoRun.create_or_resume(parent, settings, split)
+        PpoRun.begin(parent, settings, split)
     together.wait()
-    return PpoRun.create_or_resume(parent, settings, split)
+    return PpoRun.begin(parent, settings, split)
 
 
 def _train(

@@ -11,7 +11,7 @@ import msgspec
 from palate import __version__
 from palate.downstream._best_of_n import BonRun
 from palate.downstream._guide import GuideRun
-from palate.evaluate import Run, environment, file_name, write_whole
+from palate.evaluate import Run, RunFolder, file_name
 from palate.records import Card, PalateError
 
 FORMAT = 1
@@ -79,55 +79,12 @@ class SteerSettings(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-class _Settled(msgspec.Struct, frozen=True):
-    settings: SteerSettings
-    environment: dict[str, str]
-
-
-class _Kind(msgspec.Struct, frozen=True):
-    settings: dict[str, object] = {}
-
-
-class SteerRun:
+class SteerRun(RunFolder[SteerSettings]):
     """The folder of a table, and its parts."""
 
-    def __init__(self, folder: Path, settings: SteerSettings) -> None:
-        self.folder = folder
-        self.settings = settings
-
-    @staticmethod
-    def is_one(folder: Path) -> bool:
-        """Whether the folder is a table of this kind."""
-        try:
-            found = msgspec.json.decode((folder / "settings.json").read_bytes(), type=_Kind)
-        except (msgspec.DecodeError, OSError):
-            return False
-        return found.settings.get("kind") == KIND
-
-    @classmethod
-    def open(cls, folder: Path) -> SteerRun:
-        """An existing table, to be made anew."""
-        file = folder / "settings.json"
-        try:
-            return cls(folder, msgspec.json.decode(file.read_bytes(), type=_Settled).settings)
-        except (msgspec.DecodeError, OSError) as error:
-            raise PalateError(f"{file} cannot be read as a table of palate steer: {error}") from error
-
-    @classmethod
-    def write(cls, parent: Path, settings: SteerSettings) -> SteerRun:
-        """Keep what the table is made of; the same parts give the same folder."""
-        run = cls(parent / settings.folder_name, settings)
-        file = run.folder / "settings.json"
-        try:
-            run.folder.mkdir(parents=True, exist_ok=True)
-            if not file.exists():
-                settled = msgspec.json.encode(_Settled(settings, environment()))
-                write_whole(file, msgspec.json.format(settled, indent=2) + b"\n")
-        except OSError as error:
-            raise PalateError(
-                f"cannot write to {run.folder}: {error.strerror or error}. Choose another place with --out."
-            ) from error
-        return run
+    settings_type = SteerSettings
+    kind = KIND
+    made_by = "palate steer"
 
     def part(self, name: str) -> Path:
         """The folder of a part, which lies beside the table's own."""

@@ -99,7 +99,7 @@ def steer(
         guided=guided,
         in_context=contexts,
     )
-    return summarise_steer(SteerRun.write(Path(out), settings))
+    return summarise_steer(SteerRun.create_or_resume(Path(out), settings, {}))
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
