@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
-
-if TYPE_CHECKING:
-    from palate.downstream import BonSummary
 
 Many = Annotated[list[str] | None, Parameter(negative="")]
 Numbers = Annotated[list[int] | None, Parameter(negative="")]
@@ -86,7 +82,8 @@ def best_of_n(
         Print one JSON object, and nothing else, on standard output.
     """
     from palate.cli._progress import progress_bar
-    from palate.downstream import Drawing, write_best_of_n
+    from palate.cli._show import show
+    from palate.downstream import Drawing, print_best_of_n, write_best_of_n
     from palate.downstream import best_of_n as measure
 
     with progress_bar(show=not json) as progress:
@@ -110,21 +107,4 @@ def best_of_n(
         )
         progress("writing the report", 0, 1)
         page = write_best_of_n(summary)
-    show(summary, page, json=json)
-
-
-def show(summary: BonSummary, page: Path, *, json: bool) -> None:
-    """The table for a person, or the object for a program."""
-    import msgspec
-
-    if json:
-        sys.stdout.write(msgspec.json.encode(summary).decode() + "\n")
-        return
-    from rich.console import Console
-
-    from palate.downstream import print_best_of_n
-
-    console = Console()
-    print_best_of_n(summary, console)
-    console.print()
-    console.print("Report:", page.resolve().as_uri(), markup=False, highlight=False, soft_wrap=True)
+    show(summary, page, print_best_of_n, json=json)

@@ -60,8 +60,8 @@ def evaluate(
         Print one JSON object, and nothing else, on standard output.
     """
     from palate.cli._progress import progress_bar
-    from palate.cli.report import show, write_reports
-    from palate.evaluate import Run
+    from palate.cli._show import show
+    from palate.evaluate import Run, render_terminal, write_reports
     from palate.evaluate import evaluate as measure
 
     with progress_bar(show=not json) as progress:
@@ -80,7 +80,7 @@ def evaluate(
         )
         progress("writing the report", 0, 1)
         page = write_reports(Run.open(Path(summary.run)), summary)
-    show(summary, page, json=json)
+    show(summary, page, render_terminal, json=json)
 
 
 def default_models() -> list[str]:

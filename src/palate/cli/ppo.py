@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
-
-if TYPE_CHECKING:
-    from palate.downstream import PpoSummary
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -145,7 +142,8 @@ def ppo(
     """
     import os
 
-    from palate.downstream import Training, watching, write_ppo
+    from palate.cli._show import show
+    from palate.downstream import Training, print_ppo, watching, write_ppo
     from palate.downstream import ppo as train
 
     first = os.environ.get("RANK", "0") == "0"
@@ -197,21 +195,4 @@ def ppo(
             say=lambda what: print(what, file=sys.stderr),  # noqa: T201
         )
     if first:
-        show(summary, write_ppo(summary), json=json)
-
-
-def show(summary: PpoSummary, page: Path, *, json: bool) -> None:
-    """The tables for a person, or the object for a program."""
-    import msgspec
-
-    if json:
-        sys.stdout.write(msgspec.json.encode(summary).decode() + "\n")
-        return
-    from rich.console import Console
-
-    from palate.downstream import print_ppo
-
-    console = Console()
-    print_ppo(summary, console)
-    console.print()
-    console.print("Report:", page.resolve().as_uri(), markup=False, highlight=False, soft_wrap=True)
+        show(summary, write_ppo(summary), print_ppo, json=json)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
-
-if TYPE_CHECKING:
-    from palate.downstream import SteerSummary
 
 Many = Annotated[list[str] | None, Parameter(negative="")]
 
@@ -88,7 +84,8 @@ def steer(
         Print one JSON object, and nothing else, on standard output.
     """
     from palate.cli._progress import progress_bar
-    from palate.downstream import Drawing, write_steer
+    from palate.cli._show import show
+    from palate.downstream import Drawing, print_steer, write_steer
     from palate.downstream import steer as measure
 
     with progress_bar(show=not json) as progress:
@@ -113,21 +110,4 @@ def steer(
         )
         progress("writing the report", 0, 1)
         page = write_steer(summary)
-    show(summary, page, json=json)
-
-
-def show(summary: SteerSummary, page: Path, *, json: bool) -> None:
-    """The table for a person, or the object for a program."""
-    import msgspec
-
-    if json:
-        sys.stdout.write(msgspec.json.encode(summary).decode() + "\n")
-        return
-    from rich.console import Console
-
-    from palate.downstream import print_steer
-
-    console = Console()
-    print_steer(summary, console)
-    console.print()
-    console.print("Report:", page.resolve().as_uri(), markup=False, highlight=False, soft_wrap=True)
+    show(summary, page, print_steer, json=json)

@@ -83,8 +83,8 @@ def train(
         Print one JSON object, and nothing else, on standard output.
     """
     from palate.cli._progress import progress_bar
-    from palate.cli.report import show, write_reports
-    from palate.evaluate import Run
+    from palate.cli._show import show
+    from palate.evaluate import Run, render_terminal, write_reports
     from palate.personal import METHODS, epsilons, privacy_curve, private_specs
     from palate.personal import train as measure
 
@@ -110,7 +110,7 @@ def train(
         )
         progress("writing the report", 0, 1)
         page = write_reports(Run.open(Path(summary.run)), summary)
-    show(summary, page, json=json)
+    show(summary, page, render_terminal, json=json)
     if asked:
         _curve(summary, privacy_curve(summary, named, asked, delta, noise_seed), show=not json)
     if not json:

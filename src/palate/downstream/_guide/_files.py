@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
 from palate.downstream._guide._markdown import guide_markdown
 from palate.downstream._guide._page import guide_page
 from palate.downstream._guide._results import GuideSummary
-from palate.evaluate import write_whole
-from palate.records import PalateError
+from palate.downstream._report_files import write_report
 
 
 def write_guide(summary: GuideSummary) -> Path:
     """Write report.html, report.md and summary.json into the run folder; the page's path comes back."""
-    folder = Path(summary.run)
-    page = folder / "report.html"
-    encoded = msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n"
-    try:
-        write_whole(page, guide_page(summary).encode("utf-8", "replace"))
-        write_whole(folder / "report.md", guide_markdown(summary).encode("utf-8", "replace"))
-        write_whole(folder / "summary.json", encoded)
-    except OSError as error:
-        raise PalateError(f"cannot write the report to {folder}: {error.strerror or error}") from error
-    return page
+    return write_report(Path(summary.run), summary, guide_page(summary), guide_markdown(summary))
