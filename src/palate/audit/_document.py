@@ -17,6 +17,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """How many of the columns hold words."""
     rows: Sequence[tuple[str, ...]]
 
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.titles) for row in self.rows):
+            raise ValueError(f"a row of this table does not have its {len(self.titles)} columns: {self.titles}")
+
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
     """One question and its answer."""

@@ -28,6 +28,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """How many of the columns hold words."""
     rows: Sequence[tuple[str, ...]]
 
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.titles) for row in self.rows):
+            raise ValueError(f"a row of this table does not have its {len(self.titles)} columns: {self.titles}")
+
 
 def figure(value: float | None, *, sign: bool = False) -> str:
     """A score with three decimals, or so many that three digits can be told.

@@ -98,6 +98,7 @@ def interval_table(summary: GuideSummary) -> Table | None:
             "95%",
             "over alone",
             "95%",
+            "q",
         ),
         words=3,
         rows=[
