@@ -73,10 +73,10 @@ class Normal:
         return [Written(text=f"{value:.{self.digits}f}", tokens=3, finished=True) for value in values]
 
     def choose(self, requests: object) -> list[object]:
-        raise NotImplementedError
+        raise AssertionError("best-of-N asks a policy for texts, and for nothing else")
 
     def likelihood(self, requests: object) -> list[object]:
-        raise NotImplementedError
+        raise AssertionError("best-of-N asks a policy for texts, and for nothing else")
 
 
 class Silent(Normal):
