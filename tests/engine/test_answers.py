@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import msgspec
 import pytest
@@ -151,6 +152,22 @@ def test_many_writers_at_once(tmp_path: Path) -> None:
         list(threads.map(fill, range(8)))
     keys = [f"{number}-{row}".encode() for number in (*range(8), "shared") for row in range(50)]
     assert len(AnswerCache(tmp_path / "a.sqlite").get(keys)) == 450
+
+
+def test_a_new_file_may_be_made_by_many_at_once(tmp_path: Path) -> None:
+    """SQLite refuses one of two who turn the write-ahead log on together, whatever its timeout."""
+    for trial in range(60):
+        ready = Barrier(12)
+
+        def make(number: int, file: Path = tmp_path / f"{trial}.sqlite", ready: Barrier = ready) -> None:
+            ready.wait()
+            cache = AnswerCache(file)
+            cache.put([(str(number).encode(), "1")])
+            cache.close()
+
+        with ThreadPoolExecutor(12) as threads:
+            list(threads.map(make, range(12)))
+        assert len(AnswerCache(tmp_path / f"{trial}.sqlite")) == 12
 
 
 ASKING = """

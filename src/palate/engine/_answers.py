@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import random
 import sqlite3
+import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -32,6 +34,9 @@ Answer = TypeVar("Answer")
 FORMAT = 1
 """Part of every key: raise it when keys or values are written otherwise."""
 
+PATIENCE = 60.0
+"""Seconds to wait for another process that holds the file."""
+
 
 class AnswerCache:
     """Answers as JSON in SQLite, keyed by all that could change them; several processes may use it at once.
@@ -43,8 +48,8 @@ class AnswerCache:
         self._file = file
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(file, timeout=60, isolation_level=None, check_same_thread=False)
-            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+            _write_ahead(self._database)
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.execute(
                 "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, answer TEXT) WITHOUT ROWID"
@@ -108,6 +113,24 @@ class AnswerCache:
             f"cannot use the cache {self._file}: {error}. Point PALATE_CACHE at a folder that can be written, "
             "or delete the file if it is damaged."
         )
+
+
+def _write_ahead(database: sqlite3.Connection) -> None:
+    """Turn the write-ahead log on, waiting for others who do so at this moment.
+
+    SQLite's own timeout does not cover this switch: two who make a new file together would deadlock,
+    so it refuses one of them at once.
+    """
+    patience_ends = time.monotonic() + PATIENCE
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # the low byte: why it is busy is above it
+            if not busy or time.monotonic() > patience_ends:
+                raise
+            time.sleep(random.uniform(0.001, 0.02))
 
 
 class CachedLanguageModel:
