@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 RENDERING = 1
 """Part of every fingerprint: raise it when conversations are put into tokens otherwise."""
 
+FEWEST_TOKENS = 10
+"""A tokenizer with fewer is none."""
+
 
 class _Loaded:
     """What models of every kind need: a folder, a device, a precision, a tokenizer."""
@@ -72,6 +75,8 @@ class _Loaded:
             tokenizer = transformers.AutoTokenizer.from_pretrained(
                 self._folder, trust_remote_code=self._trust, local_files_only=True
             )
+            if len(tokenizer) < FEWEST_TOKENS:  # early versions of transformers 5 make one up from nothing
+                raise ValueError(f"it would have {len(tokenizer)} tokens")
         except Exception as error:
             raise PalateError(
                 f"{self.name}: no tokenizer can be loaded from {self._folder} ({_brief(error)}). "
