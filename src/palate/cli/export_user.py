@@ -28,7 +28,7 @@ def export_user(
     user
         The user's id, exactly.
     run
-        A run folder to look into as well; may be repeated.
+        A run folder of any kind to look into as well, with its models and the samples beside it; may be repeated.
     model
         The folder of a trained model to look into as well; may be repeated.
     out
@@ -38,11 +38,14 @@ def export_user(
     """
     import msgspec
 
+    from palate.cli._progress import progress_bar
     from palate.data import load_benchmark
     from palate.privacy import export_user as gather
     from palate.records import PalateError
 
-    found = gather(load_benchmark(spec, data_dir=data), user, run or (), model or ())
+    benchmark = load_benchmark(spec, data_dir=data)
+    with progress_bar() as progress:
+        found = gather(benchmark, user, run or (), model or (), progress)
     content = msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -50,8 +53,13 @@ def export_user(
             stream.write(content)
     except OSError as error:
         raise PalateError(f"{out} cannot be written: {error.strerror or error}") from error
+    lines = sum(sum(one.files.values()) for one in found.runs)
+    samples = sum(one.kind == "samples" for one in found.runs)
     print(  # noqa: T201
         f"{out}: {len(found.user.posts)} posts, {len(found.user.judgements)} judgements, "
-        f"{len(found.comparisons)} comparisons, {len(found.completions)} completions, {len(found.runs)} runs, "
-        f"{len(found.models)} models"
+        f"{len(found.comparisons)} comparisons, {len(found.completions)} completions, "
+        f"{len(found.models)} models, {len(found.runs) - samples} runs, {samples} sets of samples, "
+        f"{lines:,} lines of these"
     )
+    for note in found.notes:
+        print(f"Note: {note}")  # noqa: T201

@@ -39,7 +39,7 @@ def forget(
     data
         A benchmark folder in palate's own format; may be repeated.
     run
-        A run folder, with the models in it; may be repeated.
+        A run folder, with the models in it and the samples beside it; may be repeated.
     model
         The folder of a trained model; may be repeated.
     keep_answers

@@ -9,21 +9,17 @@ from pathlib import Path
 import msgspec
 
 from palate import __version__
-from palate.evaluate import Run
+from palate.evaluate import Report
 from palate.personal import state_of
+from palate.privacy._export_runs import export_runs
+from palate.privacy._person import Person
+from palate.privacy._run_export import RunExport
 from palate.records import Benchmark, Card, Comparison, Completion, PalateError, User
 
-
-class RunExport(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run holds on a user."""
-
-    run: str
-    items: list[object]
-    ratings: list[object]
-    views: list[object]
-    """Views that show this user, also those that were put in another user's place."""
-    parts: dict[str, str]
-    """The texts of those views."""
+SHARED = (
+    "if {path} was trained on this user, what the weights that it has for everybody keep of them cannot be told apart, "
+    "and is not in here; neither are its marks, which are hashes of choices"
+)
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,11 +35,19 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     runs: list[RunExport]
     models: dict[str, list[list[float]]]
     """By folder, the numbers that a trained model keeps of this user."""
+    notes: list[str]
+    """What is held and not in here, or may be, and why."""
     palate: str = __version__
 
 
-def export_user(benchmark: Benchmark, user: str, runs: Sequence[Path] = (), models: Sequence[Path] = ()) -> Export:
-    """Gather it; an unknown id is refused without naming anybody else."""
+def export_user(
+    benchmark: Benchmark,
+    user: str,
+    runs: Sequence[Path] = (),
+    models: Sequence[Path] = (),
+    progress: Report | None = None,
+) -> Export:
+    """Gather it, also from models in the runs; an unknown id is refused without naming anybody else."""
     if user not in benchmark.users:
         raise PalateError(f"{benchmark.card.name} has no such user; ids are matched exactly")
     own = benchmark.users[user]
@@ -51,6 +55,11 @@ def export_user(benchmark: Benchmark, user: str, runs: Sequence[Path] = (), mode
     wrote = {post.text for post in own.posts} | {item.text for item in completions if item.text}
     offered = [item.id for item in benchmark.comparisons if item.user_id != user and wrote & set(item.responses)]
     offered += [item.id for item in benchmark.completions if item.user_id != user and wrote & set(item.alternatives)]
+    person = Person(user)
+    person.learn(benchmark)
+    held, notes = export_runs(benchmark, person, runs, progress or (lambda what, done, total: None))
+    inside = [file.parent for one in held for file in sorted(Path(one.run).glob("models/**/model.json"))]
+    every = list({folder.resolve(): folder for folder in (*models, *inside)}.values())
     return Export(
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         benchmark=benchmark.card,
@@ -58,21 +67,7 @@ def export_user(benchmark: Benchmark, user: str, runs: Sequence[Path] = (), mode
         comparisons=[item for item in benchmark.comparisons if item.user_id == user],
         completions=completions,
         offered_to_others=offered,
-        runs=[_from_run(folder, user) for folder in runs],
-        models={str(folder): state for folder in models if (state := state_of(folder, user)) is not None},
-    )
-
-
-def _from_run(folder: Path, user: str) -> RunExport:
-    run = Run.open(folder)
-    items = [item for item in run.items() if item.user_id == user]
-    ids = {item.id for item in items}
-    views = [view for view in run.views() if view.user_id == user or view.item in ids]
-    shown = {key for view in views if view.user_id == user for key in view.parts}
-    return RunExport(
-        run=str(folder),
-        items=list(items),
-        ratings=[line for line in run.ratings() if line.item in ids],
-        views=list(views),
-        parts={key: text for key, text in run.parts().items() if key in shown},
+        runs=held,
+        models={str(folder): state for folder in every if (state := state_of(folder, user)) is not None},
+        notes=[*notes, *(SHARED.format(path=folder) for folder in every)],
     )

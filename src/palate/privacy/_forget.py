@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from palate.data import Pseudonyms, load_benchmark
-from palate.downstream import SteerRun
+from palate.downstream import PpoRun, SteerRun
 from palate.engine import AnswerCache, cache_folder, forget_vectors, text_hash, texts_with_vectors, vectors_folder
 from palate.evaluate import Report, Run
 from palate.personal import TUNED, describe_model, erase_user
@@ -27,7 +27,8 @@ from palate.privacy._text_folders import (
     owners,
     shared_samples,
 )
-from palate.privacy._traces import Search, traces_of
+from palate.privacy._traces import Search, searched_files, traces_of
+from palate.privacy._training_folder import erase_from_training, knows_held_out
 from palate.records import PalateError
 
 SHARED = (
@@ -75,8 +76,7 @@ def forget(
     profile_texts: list[str] = []
     for run in (*samples, *runs):  # runs tell whose the samples are
         report(f"erasing from {run}", len(places) + 1, steps)
-        erase = erase_from_texts if run in samples or is_run_of_texts(run) else erase_from_run
-        place, texts = erase(run, person, write=not dry_run)
+        place, texts = _erase_from(run, person, write=not dry_run)
         places.append(place)
         profile_texts += texts
     for folder in tables:
@@ -124,7 +124,9 @@ def _gather(
     known = person.known
     for run in runs:
         person.items |= {item for item, owner in owners(run) if owner == user}
-        if not is_run_of_texts(run):
+        if PpoRun.is_one(run):
+            known |= knows_held_out(run, user)
+        elif not is_run_of_texts(run):
             known |= any(view.user_id == user for view in Run.open(run).views())
     known |= bool(person.items)
     for folder in models:
@@ -135,6 +137,15 @@ def _gather(
         # No name is suggested: it would tell whoever mistypes an id who else is here.
         raise PalateError("no such user in any of these places; nothing was erased. An earlier call may have done it.")
     return person
+
+
+def _erase_from(folder: Path, person: Person, *, write: bool) -> tuple[Place, list[str]]:
+    """Each kind of run, and folders of samples, in their own way."""
+    if PpoRun.is_one(folder):
+        return erase_from_training(folder, person, write=write)
+    if is_samples(folder) or is_run_of_texts(folder):
+        return erase_from_texts(folder, person, write=write)
+    return erase_from_run(folder, person, write=write)
 
 
 def _erase_from_model(folder: Path, person: Person, data: Sequence[Path], *, write: bool) -> tuple[Place, str]:
@@ -194,7 +205,7 @@ def _searched(place: Place, search: Search, *, dry_run: bool) -> Place:
     path = Path(place.path)
     if dry_run or place.kind in ("vectors", "answers") or not path.is_dir():
         return place
-    found = [one for file in sorted(path.rglob("*")) if file.is_file() for one in [search.file(file)]]
+    found = [search.file(file) for file in searched_files(path)]
     left = [
         f"{one.path} still holds the id {one.ids} times and words of the user {one.texts} times: palate does not "
         "know this file, or somebody wrote to it meanwhile"

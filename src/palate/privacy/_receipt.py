@@ -12,7 +12,7 @@ from palate.data import Pseudonyms
 from palate.engine import texts_with_vectors
 from palate.evaluate import Report
 from palate.privacy._places import Place
-from palate.privacy._traces import Found, Search
+from palate.privacy._traces import Found, Search, searched_files
 from palate.records import PalateError
 
 FORMAT = 1
@@ -106,4 +106,4 @@ def _files(place: Place) -> list[Path]:
         return []
     if path.is_file():
         return [one for one in (path, path.with_name(f"{path.name}-wal")) if one.is_file()]
-    return sorted(file for file in path.rglob("*") if file.is_file())
+    return searched_files(path)

@@ -47,7 +47,8 @@ class _Views(msgspec.Struct):
     views: list[_View] = []
     policy_views: list[_View] = []
     view: _View | None = None
-    """Of a folder of samples."""
+    """Of a folder of samples, or of a training run."""
+    policy_view: _View | None = None
 
 
 class _Settled(msgspec.Struct):
@@ -65,9 +66,11 @@ def is_samples(folder: Path) -> bool:
 
 
 def owners(folder: Path) -> Iterator[tuple[str, str]]:
-    """The items of a run and whose they are."""
+    """The items of a run and whose they are; of a training run those that were held out."""
     for row in read_rows(folder / "items.jsonl"):
         yield str(row.get("id")), str(row.get("user_id"))
+    for row in read_rows(folder / "held_out.jsonl"):
+        yield str(row.get("item")), str(row.get("user_id"))
 
 
 def shared_samples(run: Path) -> list[Path]:
@@ -92,8 +95,8 @@ def _erase(folder: Path, person: Person, *, write: bool) -> tuple[Place, list[st
     tally = Tally()
     items = read_rows(folder / "items.jsonl")
     shared = not (folder / "items.jsonl").is_file()  # samples do not say whose they are
-    gone = person.items if shared else {str(row.get("id")) for row in items if _goes(row, person)}
-    strangers = _shown_to_others(folder)
+    gone = person.items if shared else {str(row.get("id")) for row in items if goes(row, person)}
+    strangers = shown_to_others(folder)
     rename = Renaming(gone, (row for row in items if str(row.get("id")) not in gone))
     erased: list[str] = []
 
@@ -105,7 +108,7 @@ def _erase(folder: Path, person: Person, *, write: bool) -> tuple[Place, list[st
     for name, what in LINES.items():
 
         def line(row: Row, what: str = what) -> Row | None:
-            texts = _texts(row)
+            texts = texts_of(row)
             own = str(row.get("item")) in gone
             unsure = bool(strangers & {str(row.get("view")), str(row.get("policy_view"))})
             quotes = any(mine in text for text in texts for mine in person.wrote)
@@ -129,28 +132,28 @@ def made_anew(folder: Path, *, write: bool) -> Place:
     return tally.place("run", folder)
 
 
-def _goes(row: Row, person: Person) -> bool:
+def goes(row: Row, person: Person) -> bool:
     responses = row.get("responses")
     texts = [row.get("prompt"), *(responses if isinstance(responses, list) else [])]
     return row.get("user_id") == person.id or person.is_in(text for text in texts if isinstance(text, str))
 
 
-def _texts(row: Row) -> list[str]:
+def texts_of(row: Row) -> list[str]:
     """What was written: several samples, or one text."""
     several = row.get("texts")
     found = [*several] if isinstance(several, list) else [row.get("text")]
     return [text for text in found if isinstance(text, str)]
 
 
-def _shown_to_others(folder: Path) -> set[str]:
+def shown_to_others(folder: Path) -> set[str]:
     """The names of views that show somebody else's profile."""
     file = folder / "settings.json"
     try:
         settings = msgspec.json.decode(file.read_bytes(), type=_Settled).settings
     except (msgspec.DecodeError, OSError) as error:
         raise PalateError(f"{file} cannot be read, so it is not known what this folder holds: {error}") from error
-    views = [*settings.views, *settings.policy_views, *([settings.view] if settings.view else [])]
-    return {view.name for view in views if view.whose != "own"}
+    views = [*settings.views, *settings.policy_views, settings.view, settings.policy_view]
+    return {view.name for view in views if view is not None and view.whose != "own"}
 
 
 def _reports(folder: Path, *, write: bool) -> list[FileChange]:

@@ -1,0 +1,96 @@
+"""Erasing a held-out user from a training run. Whoever was trained on is in the weights, and cannot be taken out."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from palate.downstream import PpoRun, summarise_ppo, write_ppo
+from palate.evaluate import Appender
+from palate.privacy._person import Person
+from palate.privacy._places import Place, Tally
+from palate.privacy._rewrite_lines import FileChange, Row, read_rows, replace, rewrite, sha256
+from palate.privacy._text_folders import REPORTS, goes, shown_to_others, texts_of
+from palate.records import PalateError
+
+TRAINED = (
+    "{path} was trained on this user, and a policy cannot unlearn one user: delete that folder, and copies of its "
+    "policy, and name it no more with --run. Nothing was erased anywhere."
+)
+UNFINISHED = (
+    "{path} holds this user out and is not finished, so its files do not tell which items are theirs: delete that "
+    "folder, or finish it first with the command that began it. Nothing was erased anywhere."
+)
+WEIGHTS = (
+    "the weights in {path} are as they were: they were not trained on this user, but if the reward model was, or if "
+    "texts of theirs were shown with others' items, a trace of that may be in them"
+)
+STRANGERS = (
+    "{path} showed somebody else's profile in training and does not keep whose: if it was this user's, a trace of it "
+    "is in the weights; delete the folder to be sure"
+)
+
+
+def knows_held_out(folder: Path, user: str) -> bool:
+    """Whether a training run holds this user out; refused where they cannot be taken out of it."""
+    run = PpoRun.open(folder)
+    split = run.split()
+    if user in split.train_users:
+        raise PalateError(TRAINED.format(path=folder))
+    if user not in split.test_users:
+        return False
+    if not run.policy.exists() or set(split.test_items) - run.held_out().keys():
+        raise PalateError(UNFINISHED.format(path=folder))
+    return True
+
+
+def erase_from_training(folder: Path, person: Person, *, write: bool) -> tuple[Place, list[str]]:
+    """What was erased, and the texts that are gone: lines of the user, that quote them or may show their profile.
+
+    The old reports go first and the lines last, since they tell which items are the user's, so that a call that was
+    broken off can be made again.
+    """
+    file = folder / "held_out.jsonl"
+    if not write or not file.is_file():
+        return _erase(folder, person, write=write)
+    with closing(Appender(file)):  # nobody else may write meanwhile
+        return _erase(folder, person, write=True)
+
+
+def _erase(folder: Path, person: Person, *, write: bool) -> tuple[Place, list[str]]:
+    run, tally = PpoRun.open(folder), Tally()
+    split, strangers = run.split(), bool(shown_to_others(folder))
+    rows = read_rows(folder / "held_out.jsonl")
+    lost = [row for row in rows if strangers or goes(row, person) or _quotes(row, person)]
+    gone = {str(row.get("item")) for row in lost}
+
+    def line(row: Row) -> Row | None:
+        if str(row.get("item")) in gone:
+            tally.counts["held-out lines"] += 1
+            return None
+        return {name: row[name] for name in row if name != "twin"} if str(row.get("twin")) in gone else row
+
+    reports = [folder / name for name in REPORTS if (folder / name).is_file()] if gone else []
+    before = {file: sha256(file) for file in (folder / "split.json", *reports)} if gone else {}
+    staying = {row.get("user_id") for row in rows if str(row.get("item")) not in gone}
+    kept = msgspec.structs.replace(
+        split,
+        test_users=[user for user in split.test_users if user in staying],
+        test_items=[item for item in split.test_items if item not in gone],
+    )
+    if gone and write:
+        for file in reports:
+            file.unlink()
+        replace(folder / "split.json", msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
+    tally.changed(rewrite(folder / "held_out.jsonl", line, write=write, keep_empty=True))
+    if reports and write:
+        write_ppo(summarise_ppo(PpoRun.open(folder)))
+    tally.files += [FileChange(path=str(file), before=content, after=sha256(file)) for file, content in before.items()]
+    left = [WEIGHTS.format(path=run.policy), *([STRANGERS.format(path=folder)] if strangers else [])]
+    return tally.place("run", folder, left), [text for row in lost for text in texts_of(row)]
+
+
+def _quotes(row: Row, person: Person) -> bool:
+    return any(mine in text for text in texts_of(row) for mine in person.wrote)

@@ -1,0 +1,179 @@
+"""Exporting a user reaches every kind of run: all of their lines, with the files they are from, and nobody else's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from people import LOVES, NAMES, people
+
+from palate.cli import main
+from palate.data import write_benchmark
+from palate.downstream import SteerRun
+from palate.privacy import Export, export_user
+from palate.records import PalateError
+
+KINDS = ("rated", "best", "guided", "table", "trained")
+OWNER = {item.id: item.user_id for item in people().comparisons}
+
+
+def exported(runs: Path, user: str, *names: str) -> Export:
+    return export_user(people(), user, [runs / name for name in names or KINDS])
+
+
+def lines(file: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield key
+            yield from strings(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from strings(one)
+
+
+def is_of(row: dict[str, object], user: str) -> bool:
+    """Whose a line is, by the item that it is about or by its own word."""
+    return row.get("user_id", OWNER.get(str(row.get("item")))) == user
+
+
+@pytest.mark.parametrize("user", ["ann", "ann-1", "bo", "bo-1"])
+def test_every_line_of_the_user_is_there_with_its_file(every_run: Path, user: str) -> None:
+    held = {file: one for one in exported(every_run, user).runs for file in one.files}
+    files = [file for file in every_run.rglob("*.jsonl") if file.stem not in ("parts", "steps", "seconds")]
+    assert {file.stem for file in files} >= {"samples", "generations", "likelihoods", "outcomes", "marks", "held_out"}
+    for file in files:
+        wanted = [row for row in lines(file) if is_of(row, user) and row.get("view") != "swapped"]
+        if file.stem == "views":  # also where the user was the stranger
+            wanted = [row for row in lines(file) if row.get("user_id") == user or OWNER[str(row["item"])] == user]
+            wanted = [row for row in wanted if row.get("user_id") in (None, user)]
+        found = getattr(held[str(file)], file.stem) if wanted else []
+        assert found == wanted, file
+        assert held[str(file)].files[str(file)] == len(wanted) if wanted else str(file) not in held
+
+
+@pytest.mark.parametrize("user", NAMES)
+def test_nothing_of_anybody_else_is_there(every_run: Path, user: str) -> None:
+    found = msgspec.to_builtins(exported(every_run, user).runs)
+    for run in found:
+        own = [item["id"] for item in run["items"]]
+        assert all(OWNER[id] == user for id in own)
+        for key in ("samples", "generations", "likelihoods", "rewards", "outcomes", "ratings", "marks", "held_out"):
+            assert all(is_of(row, user) for row in run.get(key, [])), (run["run"], key)
+        assert all(view.get("user_id") in (None, user) for view in run["views"])
+        assert all(OWNER[item] == user for item in run.get("split", {}).get("items", []))
+    said = " ".join(text for text in strings(found) if " " in text)
+    others = [love for name, love in zip(NAMES, LOVES, strict=True) if name != user]
+    assert LOVES[NAMES.index(user)] in said and not [love for love in others if love in said]
+
+
+def test_a_table_is_exported_as_the_runs_it_is_made_of(every_run: Path) -> None:
+    made = exported(every_run, "ann", "table")
+    parts = {str(folder) for folder in SteerRun.open(every_run / "table").folders()}
+    assert parts == {one.run for one in made.runs if one.kind != "samples"}
+    assert {one.kind for one in made.runs} == {"evaluation", "best-of-n", "guide", "samples"}
+    assert any("table over all users" in note for note in made.notes)
+
+
+def test_of_a_training_run_the_side_and_what_was_written_for_held_out_users(every_run: Path) -> None:
+    [held_out] = [one for one in exported(every_run, "bo", "trained").runs if one.kind == "ppo"]
+    assert held_out.split == {"side": "test", "items": ["bo-1", "bo-3"]}
+    assert [row["item"] for row in held_out.held_out] == ["bo-1", "bo-3"]
+    assert held_out.examples and {row["item"] for row in held_out.examples} <= {"bo-1", "bo-3"}
+    assert held_out.files[str(every_run / "trained" / "summary.json")] == len(held_out.examples)
+    learned = exported(every_run, "ann", "trained")
+    [trained] = [one for one in learned.runs if one.kind == "ppo"]
+    assert trained.split == {"side": "train", "items": ["ann-2", "ann-3"]}
+    assert not trained.held_out and not trained.examples
+    assert any("weights keep" in note and str(every_run / "trained" / "policy") in note for note in learned.notes)
+    assert not any("weights keep" in note for note in exported(every_run, "bo", "trained").notes)
+
+
+def test_what_may_tell_of_a_stranger_is_left_out_and_counted(every_run: Path) -> None:
+    notes = exported(every_run, "ann", "best").notes
+    assert any("6 lines on this user's items" in note for note in notes)  # three items, two policy views
+    assert any("does not keep whose profile it showed under swapped" in note for note in notes)
+    rated = exported(every_run, "ann", "rated")
+    assert {row["view"] for row in rated.runs[0].ratings} == {"none", "posts:1"}
+
+
+def test_texts_that_quote_the_user_are_counted_but_are_others(every_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(every_run, tmp_path / "runs")
+    file = tmp_path / "runs" / "best" / "samples.jsonl"
+    rows = lines(file)
+    other = next(row for row in rows if OWNER[str(row["item"])] == "bo")
+    other["texts"] = [f"As ann said: {people().users['ann'].posts[0].text}", "b"]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"torn')
+    made = exported(tmp_path / "runs", "ann", "best")
+    assert not any("As ann said" in text for text in strings(msgspec.to_builtins(made.runs)))
+    assert any("1 lines of others hold a text that this user wrote" in note for note in made.notes)
+    assert any("samples.jsonl: 1 lines cannot be read" in note for note in made.notes)
+
+
+def test_samples_named_alone_are_known_by_the_benchmark_or_by_a_run(every_run: Path) -> None:
+    folders = sorted((every_run / "samples").iterdir())
+    made = export_user(people(), "ann", folders)
+    assert len(made.runs) == len(folders) and all(one.kind == "samples" for one in made.runs)
+    assert all({str(row["item"]) for row in one.samples} == {"ann-1", "ann-2", "ann-3"} for one in made.runs)
+    fewer = msgspec.structs.replace(people(), comparisons=people().comparisons[:3])
+    with pytest.raises(PalateError, match=r"not known whose the samples .* Name a run that used them"):
+        export_user(fewer, "ann", folders[:1])
+    assert export_user(fewer, "ann", [every_run / "best", folders[0]]).runs[1].samples
+
+
+def test_ids_of_another_benchmark_are_not_taken_for_the_user_s(every_run: Path, tmp_path: Path) -> None:
+    """The item `ann-1` is somebody else's there, so that its samples are not ann's."""
+    shutil.copytree(every_run / "samples", tmp_path / "samples")
+    shutil.copytree(every_run / "rated", tmp_path / "rated")
+    for file in tmp_path.glob("samples/*/settings.json"):
+        file.write_text(file.read_text().replace(people().content_hash, "0" * 64))
+    made = exported(tmp_path, "ann", "rated")
+    assert not any(one.samples for one in made.runs)
+    assert any("24 items are in neither the benchmark nor the runs" in note for note in made.notes)
+
+
+def test_the_command_says_what_it_found_and_what_is_not_in_it(
+    every_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_benchmark(people(), tmp_path / "data")
+    words = ["data", "export-user", str(tmp_path / "data"), "ann", "--out", str(tmp_path / "ann.json")]
+    with pytest.raises(SystemExit) as done:
+        main([*words, *(word for name in KINDS for word in ("--run", str(every_run / name)))])
+    said = capsys.readouterr().out
+    assert done.value.code == 0 and "11 runs" in said and "Note: " in said and "weights keep" in said
+    kinds = [run["kind"] for run in json.loads((tmp_path / "ann.json").read_text())["runs"]]
+    assert kinds.count("evaluation") == 4 and kinds.count("best-of-n") == 4 and kinds.count("guide") == 2
+    assert kinds.count("ppo") == 1 and kinds.count("samples") == len(list((every_run / "samples").iterdir()))
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("best/items.jsonl", "has no items.jsonl"),
+        ("guided/settings.json", "is not a run: it has no settings.json"),
+        ("trained/split.json", "split.json cannot be read"),
+    ],
+)
+def test_a_damaged_folder_is_refused(
+    every_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], broken: str, message: str
+) -> None:
+    shutil.copytree(every_run, tmp_path / "runs")
+    write_benchmark(people(), tmp_path / "data")
+    (tmp_path / "runs" / broken).write_text("{")
+    if not broken.endswith("split.json"):
+        (tmp_path / "runs" / broken).unlink()
+        (tmp_path / "runs" / "best" / "samples.jsonl").unlink()
+    run = tmp_path / "runs" / broken.partition("/")[0]
+    with pytest.raises(SystemExit) as done:
+        main(["data", "export-user", str(tmp_path / "data"), "ann", "--out", str(tmp_path / "x"), "--run", str(run)])
+    assert done.value.code == 2 and message in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "x").exists()
