@@ -33,6 +33,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import cycle, islice
 from typing import Any
 
 import httpx
@@ -93,8 +94,9 @@ def make_requests(count: int, rollouts: int, tokenizer: Any, profile: int, respo
         user = (number // rollouts) % USERS
         prompt = prompts[(number // rollouts) % len(prompts)]
         for rollout in range(min(rollouts, count - number)):
-            ids = tokenizer(draw.choice(texts), add_special_tokens=False)["input_ids"]
-            cut = tokenizer.decode(ids[: draw.randint(response // 2, response * 3 // 2)])
+            start = draw.randrange(len(texts))
+            length = draw.randint(response // 2, response * 3 // 2)
+            cut = tokenizer.decode(list(islice(tokens_from(texts, start, tokenizer), length)))
             requests.append(
                 {
                     "id": f"{number + rollout}",
@@ -105,6 +107,12 @@ def make_requests(count: int, rollouts: int, tokenizer: Any, profile: int, respo
                 }
             )
     return requests
+
+
+def tokens_from(texts: Sequence[str], start: int, tokenizer: Any) -> Iterator[int]:
+    """The tokens of a text, then of those after it, without an end."""
+    for text in islice(cycle(texts), start, None):
+        yield from tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
 def one_at_a_time(spec: str, port: int) -> None:
@@ -146,7 +154,8 @@ def running(command: Sequence[str], port: int) -> Iterator[int]:
                 if httpx.get(f"http://127.0.0.1:{port}/ready", timeout=5).status_code == 200:
                     break
             except httpx.TransportError:
-                time.sleep(0.2)
+                pass
+            time.sleep(0.2)
         yield process.pid
     finally:
         process.terminate()

@@ -19,10 +19,14 @@ http = httpx.Client(timeout=300, limits=httpx.Limits(max_keepalive_connections=0
 
 MODELS = '''
 import math
+import os
+import signal
 import time
+import zlib
 from pathlib import Path
 
 from palate import Rating
+from palate.records import PalateError
 
 
 class Patient:
@@ -38,6 +42,35 @@ class Patient:
             while not (self.folder / "go").exists():
                 time.sleep(0.01)
         return [Rating([float(len(response)) for response in ask.responses]) for ask in asks]
+
+
+class Slow(Patient):
+    """Is loaded when a file named `loaded` lies beside this one; fails if it says so."""
+
+    name = "slow"
+
+    def __init__(self):
+        (self.folder / "loading").touch()
+        while not (self.folder / "loaded").exists():
+            time.sleep(0.01)
+        if (self.folder / "loaded").read_text() == "fail":
+            raise PalateError("these weights cannot be read")
+
+
+class Mortal:
+    """Is killed in the middle of its work after every 25 asks, for as long as there is a file named `mortal`."""
+
+    name = "mortal"
+    folder = Path(__file__).parent
+
+    def rate(self, asks):
+        if asks and asks[0].id != "warm-up":
+            with (self.folder / "asked").open("ab") as file:
+                before = file.tell()
+                file.write(b"." * len(asks))
+            if (self.folder / "mortal").exists() and before // 25 < (before + len(asks)) // 25:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return [Rating([zlib.crc32(response.encode()) / 2**32 for response in ask.responses]) for ask in asks]
 
 
 class NotANumber:
@@ -62,17 +95,22 @@ class Fails:
 
 
 class RewardServer:
-    """A running server: its address, its process and what it has printed."""
+    """A server, ready unless told otherwise: its address, its process and what it has printed."""
 
-    def __init__(self, *arguments: str, port: int = 0, **environment: str) -> None:
+    def __init__(self, *arguments: str, port: int = 0, ready: bool = True, **environment: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "palate", "serve", "--port", str(port), *arguments],
             stderr=subprocess.PIPE,
             text=True,
             env={key: value for key, value in os.environ.items() if key != "PALATE_SERVE_TOKEN"} | environment,
         )
-        assert self.process.stderr is not None
+        self.address = f"http://127.0.0.1:{port}"
         self.printed: list[str] = []
+        if ready:
+            self.until_ready()
+
+    def until_ready(self) -> None:
+        assert self.process.stderr is not None
         for line in self.process.stderr:
             self.printed.append(line)
             if line.startswith("Taking requests"):

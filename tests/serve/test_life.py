@@ -113,6 +113,44 @@ def test_a_client_outlives_the_server(tmp_path: Path) -> None:
         server.process.wait()
 
 
+def test_a_run_ends_the_same_whether_its_server_was_killed_or_not(tmp_path: Path) -> None:
+    specification = f"{write_models(tmp_path)}:Mortal"
+    port, lives = free_port(), 0
+    mortal = tmp_path / "mortal"
+    mortal.touch()
+    server = RewardServer("--rm", specification, port=port)
+    try:
+        command = evaluation(server.address, tmp_path / "disturbed")
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+            while run.poll() is None:
+                if server.process.poll() is not None:
+                    assert server.process.returncode == -signal.SIGKILL
+                    lives += 1
+                    server = RewardServer("--rm", specification, port=port)
+                time.sleep(0.02)
+            assert run.stdout is not None
+            assert run.returncode == 0, run.stdout.read()
+        mortal.unlink()
+        subprocess.run(evaluation(server.address, tmp_path / "calm"), check=True, capture_output=True)
+    finally:
+        server.process.kill()
+        server.process.wait()
+    assert lives >= 3
+    assert raw_ratings(tmp_path / "disturbed") == raw_ratings(tmp_path / "calm")
+
+
+def evaluation(address: str, out: Path) -> list[str]:
+    model = f"http:{address},batch_size=2,concurrency=2"
+    views = ["--view", "none", "--view", "posts:2"]
+    return [sys.executable, "-m", "palate", "eval", "mini", "--rm", model, *views, "--limit", "40", "--out", str(out)]
+
+
+def raw_ratings(out: Path) -> dict[str, bytes]:
+    found = {str(file.relative_to(out)): file.read_bytes() for file in out.rglob("*.jsonl")}
+    assert found
+    return found
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -136,7 +174,7 @@ def test_a_port_in_use_is_told_before_anything_is_loaded() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        code, printed = told("--rm", "classifier:there-is-no-such-model", "--port", str(port))
+        code, printed = told("--rm", "classifier:no-such-model", "--benchmark", "no-such", "--port", str(port))
     assert (code, f"cannot listen at 127.0.0.1:{port}" in printed) == (2, True), printed
 
 

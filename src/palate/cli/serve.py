@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,7 +80,9 @@ def serve(
         most_bytes=most_bytes,
         most_responses=most_responses,
     )
-    profiles = Profiles(benchmark, view, retriever=retriever, budget=budget, data_dir=data) if benchmark else None
+    profiles = (
+        partial(Profiles, benchmark, view, retriever=retriever, budget=budget, data_dir=data) if benchmark else None
+    )
     with ExitStack() as loading:
         progress = loading.enter_context(progress_bar())
 

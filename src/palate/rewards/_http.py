@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import time
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,12 +18,20 @@ from palate.engine._statuses import LostError, RefusedError, RetryError
 from palate.engine._throttle import Patience
 from palate.records import Ask, PalateError, Rating
 
+LOADING_POLL = 1.0
+"""Seconds between looks at a server that is loading its model."""
+
 
 class _Health(msgspec.Struct, frozen=True):
     name: str | None = None
     fingerprint: str | None = None
     order_sensitive: bool = False
     palate: str | None = None
+    status: Any = None  # what it means is known of `palate serve` only
+
+    @property
+    def loading(self) -> bool:
+        return self.palate is not None and self.status == "loading"
 
 
 class _RatingLine(msgspec.Struct, frozen=True):
@@ -52,8 +62,9 @@ class HttpReward:
 
     `GET url/health` may answer `{"name": "...", "fingerprint": "...", "order_sensitive": false}`. The name shows
     in results; the fingerprint should change with anything that could change a score, and is part of a run's
-    identity. A server that is `palate serve` says so with `"palate": "its version"`: it is sent the view in its
-    parts, and with each request the fingerprint, so that another model under the same address is found out.
+    identity. A server that is `palate serve` says so with `"palate": "its version"`: it is waited for while it
+    loads its model, and is sent the view in its parts, and with each request the fingerprint, so that another
+    model under the same address is found out.
 
     429, 503, other errors of the server, time-outs and broken answers are tried again; a refused batch is split
     until only the asks that the server will not take are left. A bearer token is sent if `token_variable` is set.
@@ -87,7 +98,7 @@ class HttpReward:
             raise PalateError("batch_size is a number from 1")
         self.batch_size = self._asks_a_request * self._sender.concurrency
         """How many asks one call of `rate` can make good use of."""
-        [health] = self._sender.run([f"{self._sender.address.url}/health"], _ask_health)
+        [health] = self._sender.run([None], lambda session, _: self._loaded(session))
         self.name = health.name or f"http:{url.partition('://')[2].rstrip('/')}"
         self.order_sensitive = health.order_sensitive
         self._health = health
@@ -122,21 +133,48 @@ class HttpReward:
         except (RefusedError, LostError) as problem:
             if isinstance(problem, RefusedError) and problem.status == 412:
                 raise PalateError(f"{self._sender.address.url} is another model than before: {problem}") from None
+            if isinstance(problem, LostError) and self._health.palate and await self._started_again(session):
+                return await self._rate(session, batch)
             if len(batch) == 1:
                 return {str(batch[0]["id"]): Rating(unscored=f"the reward server: {problem.reason}")}
         half = len(batch) // 2
         return await self._rate(session, batch[:half]) | await self._rate(session, batch[half:])
 
+    async def _started_again(self, session: Session) -> bool:
+        """Whether an answer was lost because the server is loading its model anew; that is waited for."""
+        try:
+            health = await session.get(f"{self._sender.address.url}/health", _read_health)
+        except (LostError, RefusedError, msgspec.ValidationError):
+            return False
+        if health.loading:
+            await self._loaded(session)
+        return health.loading
 
-async def _ask_health(session: Session, url: str) -> _Health:
+    async def _loaded(self, session: Session) -> _Health:
+        """What the server says of itself once its model is loaded."""
+        url, patience = self._sender.address.url, self._sender.patience.total
+        give_up = time.monotonic() + patience
+        while (health := await _ask_health(session, url)).loading:
+            if time.monotonic() > give_up:
+                raise PalateError(f"{url} is still loading its model after {patience:g} s; try again when it is ready")
+            await asyncio.sleep(LOADING_POLL)
+        return health
+
+
+async def _ask_health(session: Session, address: str) -> _Health:
+    url = f"{address}/health"
     try:
-        return await session.get(url, lambda reply: msgspec.convert(reply, _Health))
+        return await session.get(url, _read_health)
     except msgspec.ValidationError as error:
         raise PalateError(f"{url} answers something else than name and fingerprint: {error}") from error
     except RefusedError:
         return _Health()
     except LostError as problem:
         raise PalateError(f"{url} does not answer: {problem.reason}") from None
+
+
+def _read_health(reply: object) -> _Health:
+    return msgspec.convert(reply, _Health)
 
 
 def _wire(ask: Ask, id: str) -> dict[str, object]:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from palate import __version__
 from palate.records import Ask, PalateError, Rating
 from palate.serve._metrics import Metrics
-from palate.serve._served import Served
+from palate.serve._served import Models, Served, Status
 from palate.serve._wire import AskRequest, RatingAnswer, RatingLine, RewardAnswer, RewardRequest
 
 PLAIN_TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -26,11 +26,12 @@ class Detail(BaseModel):
 
 
 class Health(BaseModel):
-    """Which model answers here."""
+    """Which model answers here. What it is called is known once it is loaded."""
 
-    name: str
-    fingerprint: str
-    order_sensitive: bool
+    status: Status
+    name: str | None = None
+    fingerprint: str | None = None
+    order_sensitive: bool | None = None
     palate: str = __version__
 
 
@@ -41,11 +42,15 @@ class Ready(BaseModel):
     models: list[Health]
 
 
-REFUSALS = {401: "no token, or a wrong one", 412: "another model than was wanted", 503: "shutting down, or full"}
+REFUSALS = {
+    401: "no token, or a wrong one",
+    412: "another model than was wanted",
+    503: "loading, full, or shutting down",
+}
 BODIES = {400: "not UTF-8", 408: "too slow", 413: "too large", 500: "the reward model failed"}
 
 
-def make_app(served: Sequence[Served], metrics: Metrics, *, most_responses: int) -> FastAPI:
+def make_app(models: Models, metrics: Metrics, *, most_responses: int) -> FastAPI:
     """All addresses: the first model at `/`, and model N at `/models/N`."""
     app = FastAPI(
         title="palate reward server",
@@ -57,9 +62,10 @@ def make_app(served: Sequence[Served], metrics: Metrics, *, most_responses: int)
     app.add_exception_handler(RequestValidationError, _say_what_is_wrong)
     app.add_exception_handler(PalateError, _say_what_failed)
 
-    @app.get("/ready", responses=_documented(REFUSALS))
+    @app.get("/ready", response_model_exclude_none=True, responses=_documented(REFUSALS))
     async def ready(model: Wanted = None) -> Ready:
         """Whether requests are taken, and which models answer them."""
+        served = _loaded(models)
         if model is not None and model not in {one.fingerprint for one in served}:
             raise HTTPException(412, f"no model here has the fingerprint {model}; {_all_named(served)}")
         return Ready(models=[_health(one) for one in served])
@@ -69,33 +75,41 @@ def make_app(served: Sequence[Served], metrics: Metrics, *, most_responses: int)
         """Counters for Prometheus."""
         return Response(metrics.text(), media_type=PLAIN_TEXT)
 
-    async def first(model: Wanted = None) -> Served:
-        return _as_wanted(served[0], model)
+    async def first() -> int:
+        return 0
 
-    async def numbered(number: Annotated[int, Path(ge=1, description="Which model.")], model: Wanted = None) -> Served:
-        if number > len(served):
-            raise HTTPException(404, f"there is no model {number}; {_all_named(served)}")
-        return _as_wanted(served[number - 1], model)
+    async def numbered(number: Annotated[int, Path(ge=1, description="Which model.")]) -> int:
+        if number > len(models.specs):
+            raise HTTPException(404, f"there is no model {number}; the last is {len(models.specs)}")
+        return number - 1
 
-    _add_model(app, "", first, metrics, most_responses, {})
-    _add_model(app, "/models/{number}", numbered, metrics, most_responses, {404: "no such model"})
+    _add_model(app, "", models, first, metrics, most_responses, {})
+    _add_model(app, "/models/{number}", models, numbered, metrics, most_responses, {404: "no such model"})
     return app
 
 
 def _add_model(
     app: FastAPI,
     prefix: str,
-    find: Callable[..., Awaitable[Served]],
+    models: Models,
+    place: Callable[..., Awaitable[int]],
     metrics: Metrics,
     most_responses: int,
     more: dict[int, str],
 ) -> None:
+    placed = Annotated[int, Depends(place)]
+
+    async def find(index: placed, model: Wanted = None) -> Served:
+        return _as_wanted(_loaded(models)[index], model)
+
     found = Annotated[Served, Depends(find)]
 
-    @app.get(f"{prefix}/health", responses=_documented(REFUSALS | more))
-    async def health(served: found) -> Health:
-        """Which model this is."""
-        return _health(served)
+    @app.get(f"{prefix}/health", response_model_exclude_none=True, responses=_documented(REFUSALS | more))
+    async def health(index: placed, model: Wanted = None) -> Health:
+        """That the server lives, and which model this is once it is loaded."""
+        if models.status != "ready" and model is None:
+            return Health(status=models.status)
+        return _health(await find(index, model))
 
     @app.post(prefix or "/", response_model_exclude_none=True, responses=_documented(REFUSALS | BODIES | more))
     async def rate_asks(request: AskRequest, served: found) -> RatingAnswer:
@@ -147,8 +161,19 @@ def _as_wanted(served: Served, fingerprint: str | None) -> Served:
     return served
 
 
+def _loaded(models: Models) -> Sequence[Served]:
+    if models.status != "ready":
+        raise HTTPException(503, models.why_not, {"Retry-After": f"{models.retry_after}"})
+    return models.served
+
+
 def _health(served: Served) -> Health:
-    return Health(name=served.model.name, fingerprint=served.fingerprint, order_sensitive=served.order_sensitive)
+    return Health(
+        status="ready",
+        name=served.model.name,
+        fingerprint=served.fingerprint,
+        order_sensitive=served.order_sensitive,
+    )
 
 
 def _all_named(served: Sequence[Served]) -> str:

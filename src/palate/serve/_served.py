@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from palate.serve._metrics import Metrics
 
 Report = Callable[[str, int, int], None]
+Status = Literal["loading", "ready", "failed"]
+LONGEST_WAIT = 30
+"""Seconds after which a client is told to ask again, at most, while models are loaded."""
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -35,32 +39,65 @@ class Served(msgspec.Struct, frozen=True):
         return bool(getattr(self.model, "order_sensitive", False))
 
 
-def open_models(
-    specs: Sequence[str],
-    *,
-    profiles: Profiles | None,
-    metrics: Metrics,
-    wait: float,
-    most_responses: int,
-    progress: Report,
-) -> list[Served]:
-    """Load every model and have it rate one ask, so that the first request waits for nothing."""
-    if not specs:
-        raise PalateError("name at least one reward model, for instance --rm embedding")
-    served = []
-    for number, spec in enumerate(specs, 1):
-        progress(f"loading {spec}", number - 1, len(specs))
-        model, identity = load_reward_model(spec)
-        rate(model, [Ask(id="warm-up", prompt="Hello?", responses=("Hello.",))])
-        batcher = Batcher(
-            model,
-            profiles=profiles,
-            wait=wait,
-            most_responses=most_responses,
-            on_batch=partial(metrics.on_batch, model.name),
-        )
-        served.append(Served(number, model, _fingerprint(identity, profiles), batcher))
-    return served
+class Models:
+    """All models of one server, which listens before they are loaded and says meanwhile how far they are."""
+
+    def __init__(self, specs: Sequence[str]) -> None:
+        if not specs:
+            raise PalateError("name at least one reward model, for instance --rm embedding")
+        self.specs = tuple(specs)
+        self.served: list[Served] = []
+        self.status: Status = "loading"
+        self._began = time.monotonic()
+
+    def load(
+        self,
+        *,
+        profiles: Callable[[], Profiles] | None,
+        metrics: Metrics,
+        wait: float,
+        most_responses: int,
+        progress: Report,
+    ) -> None:
+        """Load every model and have it rate one ask, so that the first request waits for nothing."""
+        try:
+            if profiles:
+                progress("reading the benchmark", 0, len(self.specs))
+            known = profiles() if profiles else None
+            for number, spec in enumerate(self.specs, 1):
+                progress(f"loading {spec}", number - 1, len(self.specs))
+                model, identity = load_reward_model(spec)
+                rate(model, [Ask(id="warm-up", prompt="Hello?", responses=("Hello.",))])
+                batcher = Batcher(
+                    model,
+                    profiles=known,
+                    wait=wait,
+                    most_responses=most_responses,
+                    on_batch=partial(metrics.on_batch, model.name),
+                )
+                self.served.append(Served(number, model, _fingerprint(identity, known), batcher))
+        except BaseException:
+            self.status = "failed"
+            raise
+        self.status = "ready"
+
+    def close(self) -> None:
+        """Rate what was submitted, then stop."""
+        for one in self.served:
+            one.batcher.close()
+
+    @property
+    def why_not(self) -> str:
+        """What to tell those who ask too early."""
+        if self.status == "failed":
+            return "the models could not be loaded; the server is ending"
+        loaded, seconds = len(self.served), time.monotonic() - self._began
+        return f"the server is loading its models: {loaded} of {len(self.specs)} loaded after {seconds:.0f} s"
+
+    @property
+    def retry_after(self) -> int:
+        """Seconds: as long again as it has taken so far."""
+        return max(1, min(LONGEST_WAIT, round(time.monotonic() - self._began)))
 
 
 def _fingerprint(identity: dict[str, str], profiles: Profiles | None) -> str:

@@ -1,4 +1,4 @@
-"""Starts the server, and stops it when what it took is finished."""
+"""Starts the server, which listens while its models are loaded, and stops it when what it took is finished."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import ipaddress
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -45,11 +47,14 @@ def serve(
     reward_models: Sequence[str],
     settings: ServeSettings | None = None,
     *,
-    profiles: Profiles | None = None,
+    profiles: Callable[[], Profiles] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     on_start: Callable[[str, Sequence[Served]], None] | None = None,
 ) -> None:
-    """Serve reward models until the process is told to stop; `on_start` is told the address and the models."""
+    """Serve reward models until the process is told to stop; `on_start` is told the address and the loaded models.
+
+    Has to be called in the main thread, which gets the signals: it loads the models, while another one answers.
+    """
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         require(module, "serve")
     import uvicorn
@@ -57,45 +62,55 @@ def serve(
     from palate.serve._app import make_app
     from palate.serve._gate import Gate
     from palate.serve._metrics import Metrics
-    from palate.serve._served import open_models
+    from palate.serve._served import Models
 
     chosen = _checked(settings or ServeSettings())
-    with _listen(chosen) as listener:  # before the models are loaded: a port in use is told at once
-        token = _token(listener)
+    models = Models(reward_models)
+    with _listen(chosen) as listener:
+        token, address = _token(listener), _address(listener)
         metrics = Metrics()
-        served = open_models(
-            reward_models,
-            profiles=profiles,
-            metrics=metrics,
-            wait=chosen.wait,
-            most_responses=chosen.batch,
-            progress=progress or (lambda what, done, total: None),
-        )
-        app = make_app(served, metrics, most_responses=chosen.most_responses)
+        app = make_app(models, metrics, most_responses=chosen.most_responses)
         gate = Gate(app, metrics=metrics, token=token, queue=chosen.queue, most_bytes=chosen.most_bytes)
-
-        class Server(uvicorn.Server):
-            """Says when it listens, and takes nothing more once it is told to stop."""
-
-            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-                await super().startup(sockets)
-                if on_start:
-                    on_start(_address(listener), served)
-
-            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-                gate.draining = True
-                super().handle_exit(sig, frame)
-
         config = uvicorn.Config(gate, log_level="warning", access_log=False, lifespan="off", backlog=BACKLOG)
-        # uvicorn sends itself the signal again when it has stopped in good order; that is no failure.
-        before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGINT, signal.SIGTERM)}
+        server = uvicorn.Server(config)
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            gate.draining = True
+            server.handle_exit(number, frame)
+            if models.status == "loading":
+                raise KeyboardInterrupt  # out of whatever is being loaded
+
         try:
-            Server(config).run(sockets=[listener])
-        finally:
-            for one in served:
-                one.batcher.close()
-            for name, handler in before.items():
-                signal.signal(name, handler)
+            with _on_signal(stop), closing(models), ThreadPoolExecutor(1, "palate-http") as thread:
+                running = thread.submit(server.run, sockets=[listener])
+                try:
+                    models.load(
+                        profiles=profiles,
+                        metrics=metrics,
+                        wait=chosen.wait,
+                        most_responses=chosen.batch,
+                        progress=progress or (lambda what, done, total: None),
+                    )
+                    if on_start and not running.done():
+                        on_start(address, models.served)
+                    while not running.done():
+                        wait([running], timeout=1)  # without an end, Windows would let no signal through
+                    running.result()
+                finally:
+                    server.should_exit = True
+                    server.force_exit |= models.status != "ready"  # nothing was taken that could be finished
+        except KeyboardInterrupt:
+            pass
+
+
+@contextmanager
+def _on_signal(stop: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
 
 
 def _checked(settings: ServeSettings) -> ServeSettings:
@@ -122,6 +137,7 @@ def _listen(settings: ServeSettings) -> socket.socket:
         if os.name == "posix":  # so that a server that was killed can be started again at once
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise PalateError(
