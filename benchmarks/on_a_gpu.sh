@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# All that the docs quote from a GPU, one after another; what each program prints is kept in the folder given.
+#
+#   bash benchmarks/on_a_gpu.sh figures              # about half an hour on an H200
+#   bash benchmarks/on_a_gpu.sh figures bon ppo      # only these parts
+#
+# `steer` reads ACL titles and SQuALITY from where PALATE_DATA points; the others need no data.
+# The same line goes on where it was stopped: runs are kept in FOLDER/runs, and a part that is done is not done again.
+set -uo pipefail
+
+folder=${1:?"usage: bash benchmarks/on_a_gpu.sh FOLDER [PART ...]"}
+shift
+parts=("${@:-bon guide serve steer ppo scoring sampling}")
+mkdir -p "$folder"
+export PYTHONUNBUFFERED=1
+python=${PYTHON:-python}
+failed=0
+
+part() { # NAME COMMAND ...: run it unless it is done, and keep what it prints
+    local file="$folder/$1.txt" started=$SECONDS
+    shift
+    [ -e "$file" ] && return
+    echo "\$ $*" | tee "$file.part"
+    if "$@" 2>&1 | tee -a "$file.part"; then
+        echo "($((SECONDS - started)) s)" | tee -a "$file.part"
+        mv "$file.part" "$file"
+    else
+        failed=1
+    fi
+}
+
+palate() { "$python" -m palate "$@"; }
+model=smollm2,device=cuda
+steering=(--policy "$model" --rm embedding --rm overlap --rm "likelihood:$model" -n 16 --temperature 0.7 --out "$folder/runs")
+examples=(--in-context posts:3 --in-context posts:3@recent --in-context posts:3@random)
+
+for name in ${parts[*]}; do
+    case $name in
+        bon) part bon "$python" benchmarks/best_of_n.py --device cuda ;;
+        guide) part guide "$python" benchmarks/guide.py --device cuda --dtype bfloat16 --texts 32 ;;
+        serve) part serve "$python" benchmarks/serve.py --device cuda --shape smollm2 --requests 2048 ;;
+        scoring)
+            part scoring-smollm2 "$python" benchmarks/scoring.py --device cuda --shape smollm2 --asks 32 --repeats 5
+            part scoring-8b "$python" benchmarks/scoring.py --device cuda --shape 8b --asks 8 --repeats 3 --budget 16384
+            ;;
+        sampling) part sampling "$python" benchmarks/sampling.py --random --device cuda --dtype bfloat16 --prompts 32 ;;
+        steer)
+            part titles-pairs palate data convert acl-titles "$folder/titles" --pairs --rejected-by "$model" \
+                -n 8 --tokens 48 --limit 600
+            part titles palate steer "$folder/titles" "${steering[@]}" "${examples[@]}" --view posts:5 --tokens 48 --limit 300
+            part squality palate steer squality "${steering[@]}" "${examples[@]}" --view posts:3 --budget words:800 \
+                --tokens 256 --limit 300
+            ;;
+        ppo) part ppo "$python" benchmarks/ppo_sim.py --out "$folder/ppo" --batch-tokens 32768 ;;
+        *) echo "no part is called $name; there are bon, guide, serve, steer, ppo, scoring and sampling" >&2 && exit 2 ;;
+    esac
+done
+exit $failed
