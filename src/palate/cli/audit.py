@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -18,7 +19,7 @@ def audit(
     least: int = 10,
     users: Flag = False,
     impersonal: bool | None = None,
-    seed: int = 0,
+    seed: NonNegativeInt = 0,
     out: Path | None = None,
     runs: Path | None = None,
     data: Path | None = None,

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 
 
 def compare(
-    first: Path, second: Path, /, *, seed: int = 0, json: Annotated[bool, Parameter(negative="")] = False
+    first: Path, second: Path, /, *, seed: NonNegativeInt = 0, json: Annotated[bool, Parameter(negative="")] = False
 ) -> None:
     """Set every model of one run against every model of another, on the items that both rated.
 

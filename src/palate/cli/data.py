@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -137,7 +138,7 @@ def convert(
     tokens: int | None = None,
     temperature: float | None = None,
     limit: int | None = None,
-    seed: int | None = None,
+    seed: NonNegativeInt | None = None,
     out: Path | None = None,
     pseudonymise: Force = False,
     scrub: Force = False,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 
 Many = Annotated[list[str] | None, Parameter(negative="")]
 
@@ -22,7 +23,7 @@ def evaluate(
     writer: str = "smollm2",
     budget: str | None = None,
     limit: int | None = None,
-    seed: int = 0,
+    seed: NonNegativeInt = 0,
     out: Path = Path("runs"),
     data: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 
 Many = Annotated[list[str] | None, Parameter(negative="")]
 Weights = Annotated[list[float] | None, Parameter(negative="")]
@@ -30,7 +31,7 @@ def guide(
     writer: str = "smollm2",
     budget: str | None = None,
     limit: int | None = None,
-    seed: int = 0,
+    seed: NonNegativeInt = 0,
     out: Path = Path("runs"),
     data: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,

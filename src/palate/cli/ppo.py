@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -49,7 +50,7 @@ def ppo(
     writer: str = "smollm2",
     budget: str | None = None,
     limit: int | None = None,
-    seed: int = 0,
+    seed: NonNegativeInt = 0,
     out: Path = Path("runs"),
     data: Path | None = None,
     json: Flag = False,

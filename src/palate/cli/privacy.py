@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +22,7 @@ def attack(
     model: Path | None = None,
     features: str = "minilm+traits",
     shadows: int = 16,
-    seed: int = 0,
+    seed: NonNegativeInt = 0,
     out: Path = Path("runs"),
     data: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,

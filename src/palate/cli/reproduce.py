@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 
 
 def reproduce(
     experiment: str,
     /,
     *,
-    seed: int = 0,
+    seed: NonNegativeInt = 0,
     out: Path = Path("runs"),
     data: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 
 from palate.cli.eval import Many
 
@@ -29,8 +30,8 @@ def train(
     folds: int = 5,
     epsilon: str | None = None,
     delta: float = 1e-5,
-    noise_seed: int | None = None,
-    seed: int = 0,
+    noise_seed: NonNegativeInt | None = None,
+    seed: NonNegativeInt = 0,
     out: Path = Path("runs"),
     data: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
