@@ -85,6 +85,10 @@ def weights_folder(name: str) -> Path:
         return Path(name)
     if name in BUILT_IN:
         return _built_in(name, BUILT_IN[name])
+    if Path(name).is_file():
+        raise PalateError(f"{name} is a file, and a model is a folder that holds its config.json and weights")
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:  # a name of the hub has one slash at most
+        raise PalateError(f"there is no folder {name}, and no model of the hub can be called so")
     return _from_hub(HUB_NAMES.get(name, name))
 
 
