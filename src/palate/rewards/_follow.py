@@ -13,7 +13,7 @@ import msgspec
 
 from palate.engine import Failure
 from palate.records import Ask, Rating, RewardModel
-from palate.rewards._rate import rate
+from palate.rewards._rate import named_in_errors, rate, sound
 
 Candidates = Mapping[int, Sequence[str]]
 """For some of the asks, by their place, what their answer may be."""
@@ -30,8 +30,22 @@ class Follower(Protocol):
 def follow(model: RewardModel, asks: Sequence[Ask], room: int = 0) -> Follower:
     """Follow the answers to these asks, each as long as its longest response and `room` tokens more."""
     own = getattr(model, "follow", None)
-    found: Follower | None = own(asks, room) if own is not None else None
-    return found or _Asking(model, asks)
+    with named_in_errors(model):
+        found: Follower | None = own(asks, room) if own is not None else None
+    return _Asking(model, asks) if found is None else _Checked(model, found)
+
+
+class _Checked:
+    """A follower of the model's own, which is trusted no more than its `rate` is."""
+
+    def __init__(self, model: RewardModel, follower: Follower) -> None:
+        self._model = model
+        self._follower = follower
+
+    def rate(self, candidates: Candidates) -> dict[int, Rating]:
+        with named_in_errors(self._model):
+            ratings = self._follower.rate(candidates)
+        return {place: sound(self._model, len(candidates[place]), rating) for place, rating in ratings.items()}
 
 
 class _Asking:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -16,8 +17,18 @@ def rate(model: RewardModel, asks: Sequence[Ask]) -> list[Rating]:
 
     Scores that are not finite numbers become *unscored*: they can be compared with nothing.
     """
-    try:
+    with named_in_errors(model):
         ratings = list(model.rate(asks))
+    if len(ratings) != len(asks):
+        raise PalateError(f"the reward model {model.name!r} gave {len(ratings)} ratings for {len(asks)} asks")
+    return [sound(model, len(ask.responses), rating) for ask, rating in zip(asks, ratings, strict=True)]
+
+
+@contextmanager
+def named_in_errors(model: RewardModel) -> Iterator[None]:
+    """Whatever the model raises in here becomes an error that names it."""
+    try:
+        yield
     except PalateError:
         raise
     except Exception as error:
@@ -25,12 +36,10 @@ def rate(model: RewardModel, asks: Sequence[Ask]) -> list[Rating]:
             f"the reward model {model.name!r} failed: {describe(error)}. What was rated before is kept: "
             "the same command goes on from there, unless the model itself has changed."
         ) from error
-    if len(ratings) != len(asks):
-        raise PalateError(f"the reward model {model.name!r} gave {len(ratings)} ratings for {len(asks)} asks")
-    return [_sound(model, ask, rating) for ask, rating in zip(asks, ratings, strict=True)]
 
 
-def _sound(model: RewardModel, ask: Ask, rating: Rating) -> Rating:
+def sound(model: RewardModel, responses: int, rating: Rating) -> Rating:
+    """The rating of so many responses if it can be used, *unscored* if its numbers are not finite."""
     if not isinstance(rating, Rating):
         raise PalateError(
             f"the reward model {model.name!r} gave a {type(rating).__name__} where a palate.Rating is needed"
@@ -38,10 +47,8 @@ def _sound(model: RewardModel, ask: Ask, rating: Rating) -> Rating:
     for field, numbers in (("scores", rating.scores), ("probabilities", rating.probabilities)):
         if numbers is None:
             continue
-        if len(numbers) != len(ask.responses):
-            raise PalateError(
-                f"the reward model {model.name!r} gave {len(numbers)} {field} for {len(ask.responses)} responses"
-            )
+        if len(numbers) != responses:
+            raise PalateError(f"the reward model {model.name!r} gave {len(numbers)} {field} for {responses} responses")
         if not all(math.isfinite(number) for number in numbers):
             shown = ", ".join(str(number) for number in numbers)
             return msgspec.structs.replace(
