@@ -11,8 +11,10 @@ from palate.data import check_benchmark, list_benchmarks, load_benchmark
 from palate.downstream import Draft, SimulatedCritic, ceiling, make_critic, simulate, taste_of, utility
 from palate.downstream._edits import EDITS
 from palate.downstream._pool import pool
+from palate.downstream._ppo._split import split_by_users
 from palate.downstream._taste import STANDARD, measure_standard, standardised, user_id
 from palate.downstream._wording import PHRASES
+from palate.evaluate import independent_clusters
 from palate.records import Benchmark, Completion, PalateError
 
 TEXT = "Take the early train. The hills are quiet then, and the river is high. Pack bread and a map."
@@ -192,13 +194,27 @@ def test_sim_loads_by_name_with_options_and_is_the_same_every_time() -> None:
 def test_sim_is_the_same_on_every_machine() -> None:
     """If this fails because tastes, edits or traits were changed on purpose, raise the version on the card too."""
     benchmark = load_benchmark("sim")
-    assert benchmark.card.version == "1.0-mini" and benchmark.content_hash.startswith("7c3fac45e1f76adb")
+    assert benchmark.card.version == "1.1-mini" and benchmark.content_hash.startswith("d9204dfc4f0537d3")
 
 
 def test_more_users_leave_the_others_as_they_were() -> None:
     few, many = simulate(users=2), simulate(users=8)
     assert many.comparisons[: len(few.comparisons)] == few.comparisons
     assert many.users["sim-0-001"] == few.users["sim-0-001"]
+
+
+def test_couples_are_no_two_independent_people(sim: Benchmark) -> None:
+    """Where they chose differently their items are twins: intervals draw both together, and no split parts them."""
+    items = {item.id: item for item in sim.comparisons}
+    paired = [(item, items[item.twin]) for item in sim.comparisons if item.twin]
+    assert len(paired) > len(items) / 2
+    for one, other in paired:
+        assert other.twin == one.id and other.responses == one.responses and other.preferred != one.preferred
+        assert {int(name.user_id[-3:]) // 2 for name in (one, other)} == {int(one.user_id[-3:]) // 2}
+    assert len(set(independent_clusters(sim.comparisons))) == len(sim.users) / 2
+    _, test = split_by_users(sim, sim.comparisons, 0.25, seed=0)
+    held_out = {int(item.user_id[-3:]) for item in test.items}
+    assert held_out == {number ^ 1 for number in held_out}
 
 
 def test_history_and_items_share_no_text(sim: Benchmark) -> None:
@@ -215,6 +231,7 @@ def test_history_and_items_share_no_text(sim: Benchmark) -> None:
         ("sim,noise=much", "option noise=much: expected a number"),
         ("sim,noise=0", "noise above 0"),
         ("sim,users=1", "2 users and 1 item at the least"),
+        ("sim,users=5", "users in couples"),
         ("sim,items=631", "need 651 pairs of texts for each user, and texts=mini has 630; ask for fewer"),
         ("sim,texts=novels", "option texts=novels: it is mini or stackexchange"),
     ],

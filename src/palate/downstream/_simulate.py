@@ -14,6 +14,8 @@ import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from palate.downstream._pool import Offer, pool
 from palate.downstream._taste import Taste, contributions, taste_of, user_id, utility
 from palate.downstream._wording import private_truth, reason
@@ -45,10 +47,10 @@ def simulate(
     >>> len(benchmark.users), len(benchmark.comparisons)
     (4, 8)
     """
-    if users < 2 or judgements < 0 or items < 1 or not 0 < noise < math.inf or seed < 0:
+    if users < 2 or users % 2 or judgements < 0 or items < 1 or not 0 < noise < math.inf or seed < 0:
         raise PalateError(
             f"cannot simulate users={users}, judgements={judgements}, items={items}, noise={noise:g}, seed={seed}: "
-            "there have to be 2 users and 1 item at the least, noise above 0, and no number below 0"
+            "there have to be 2 users and 1 item at the least, users in couples, noise above 0, and no number below 0"
         )
     offers = pool(seed, texts, data_dir)
     if judgements + items > len(offers):
@@ -65,6 +67,7 @@ def simulate(
         taste = taste_of(person)
         people[person] = User(id=person, judgements=_judgements(person, taste, offered[:judgements], noise))
         comparisons += _comparisons(person, taste, offered[judgements:], noise, judgements)
+    comparisons = _twinned(comparisons, items)
     return Benchmark(card=_card(seed, noise, texts, comparisons), users=people, comparisons=tuple(comparisons))
 
 
@@ -145,12 +148,25 @@ def _comparisons(person: str, taste: Taste, offers: Sequence[Offer], noise: floa
     ]
 
 
+def _twinned(comparisons: Sequence[Comparison], items: int) -> list[Comparison]:
+    """Where the two of a couple chose differently, their items are twins: whoever is one's mirror image is no second,
+    independent person, and must not be trained on while the other is tested."""
+    found = list(comparisons)
+    for start in range(0, len(found), 2 * items):
+        for one, other in zip(range(start, start + items), range(start + items, start + 2 * items), strict=True):
+            if found[one].preferred != found[other].preferred:
+                pair = (found[one].id, found[other].id)
+                found[one] = msgspec.structs.replace(found[one], twin=pair[1])
+                found[other] = msgspec.structs.replace(found[other], twin=pair[0])
+    return found
+
+
 def _card(seed: int, noise: float, texts: str, comparisons: Sequence[Comparison]) -> Card:
     best = ceiling(comparisons, noise)
     return Card(
         name="sim",
         title="Simulated users, whose tastes are known exactly",
-        version=f"1.0-{texts}",
+        version=f"1.1-{texts}",
         licence=LICENCES[texts],
         source=f"made by palate from the texts of {texts}, seed {seed}",
         description="Each user has weights on a few traits of a text and one topic; choices are drawn from them.",
