@@ -169,7 +169,7 @@ def test_every_figure_comes_from_the_folder(tmp_path: Path) -> None:
     assert again == summary
     assert msgspec.json.decode(msgspec.json.encode(summary), type=BonSummary) == summary
     page, text = best_of_n_page(summary), best_of_n_markdown(summary)
-    assert page.count("<svg") == 2
+    assert page.count('<svg class="curve"') == 2
     assert "http" not in page.replace("http-equiv", "")
     assert "| noisy | judgements |" in text
     assert "k = 16" in text

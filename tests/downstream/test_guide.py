@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from palate.downstream._guide._measure import Measurement  # noqa: E402
 from palate.engine import LikelihoodRequest, LocalModel, Sampling, Turn, WriteRequest  # noqa: E402
 from palate.records import Benchmark, Card, Comparison, Completion, PalateError, RewardModel, User  # noqa: E402
 from palate.rewards import make_reward_model  # noqa: E402
-from tiny_models import TinyModels  # noqa: E402
+from tiny_models import TinyModels, build, save  # noqa: E402
 
 SMALL = Guiding(top_k=4, tokens=6)
 FILES = ("likelihoods.jsonl", "rewards.jsonl", "ratings.jsonl", "generations.jsonl", "outcomes.jsonl", "marks.jsonl")
@@ -142,6 +143,45 @@ def test_at_large_weights_the_order_is_that_of_the_rewards_regret(tiny_models: T
         assert one.whole.value == np.mean(right["whole"])
         assert one.normalised.value == np.mean(right["normalised"])
     assert 0 < np.mean(right["whole"]) < 1
+
+
+def test_a_reward_that_says_nothing_moves_policy_accuracy_at_no_weight(tiny_models: TinyModels, tmp_path: Path) -> None:
+    policy = LocalModel(str(tiny_models.causal()), device="cpu")
+    summary = guide(drinks(8), policy, ["overlap"], views=["none"], guiding=SMALL, weights=[1, 1e6], out=tmp_path)
+    [result] = summary.accuracies
+    alone, *steered = result.policy_accuracy
+    assert [one.weight for one in steered] == [1, 1e6, None]
+    for one in steered:
+        assert (one.whole.value, one.normalised.value) == (alone.whole.value, alone.normalised.value)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "of one's own"])
+def test_a_reward_that_is_no_number_guides_nothing(kind: str, tiny_models: TinyModels, tmp_path: Path) -> None:
+    """Neither from a follower that keeps what it has read, nor from a model that is asked anew."""
+    policy = LocalModel(str(tiny_models.causal()), device="cpu")
+    broken = build("llama", labels=1)
+    broken.score.weight.data.fill_(math.nan)
+    reward = f"classifier:{save(tmp_path / 'broken', broken)}" if kind == "classifier" else NotANumber()
+    runs = tmp_path / "runs"
+    for _ in range(2):  # a second time there is nothing left to ask
+        summary = guide(
+            drinks(4), policy, [reward], "reference:chrf,encoder=none", views=["none"], guiding=SMALL, out=runs
+        )
+        assert summary.complete
+    [result] = summary.accuracies
+    assert (result.n, result.reward_accuracy) == (0, None) and all("not finite" in why for why in result.reasons)
+    guided = [row for row in summary.texts if row.rm]
+    assert guided and all((row.n, row.failed) == (0, 4) for row in guided)
+    assert len((Path(summary.run) / "rewards.jsonl").read_text().splitlines()) == 4
+
+
+class NotANumber:
+    """What a model that went astray in training says of a text."""
+
+    name, fingerprint = "astray", "1"
+
+    def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+        return [Rating([math.nan] * len(ask.responses)) for ask in asks]
 
 
 def plain_regret(policy: LocalModel, reward: RewardModel, prompt: str, text: str, top: int) -> list[float]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from palate.downstream import tilted
-from palate.downstream._guide._tilt import regret
+from palate.downstream._guide._tilt import limit
 
 DRAW = np.random.default_rng(3)
 VOCABULARY = 7
@@ -40,11 +40,23 @@ def test_at_weight_nought_it_is_the_policy() -> None:
     assert tilted(LOG_P[:, :3], REWARDS[:, :3], [0, 1, 2, 0], 0.0) == pytest.approx(LOG_P[range(4), [0, 1, 2, 0]])
 
 
-def test_at_large_weights_it_tends_to_the_regret() -> None:
-    own = [0, 1, 2, 1]
-    found = tilted(LOG_P[:, :3], REWARDS[:, :3], own, 1e7) / 1e7
-    assert found == pytest.approx(regret(LOG_P[:, :3], REWARDS[:, :3], own), abs=1e-6)
-    assert (regret(LOG_P[:, :3], REWARDS[:, :3], own) <= 0).all()
+LEVEL = np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 2.0], [0.0, 1.0, 1.0], [3.0, -1.0, -1.0]])
+"""Two best candidates, all of them level, two best again, one best."""
+
+
+@pytest.mark.parametrize("rewards", [REWARDS[:, :3], LEVEL])
+def test_at_large_weights_it_tends_to_the_regret_and_to_what_does_not_grow(rewards: np.ndarray) -> None:
+    own, weight = [0, 1, 2, 1], 1e4
+    regret, rest = limit(LOG_P[:, :3], rewards, own)
+    found = tilted(LOG_P[:, :3], rewards, own, weight)
+    assert found == pytest.approx(weight * regret + rest, abs=1e-6)
+    assert (regret <= 0).all()
+
+
+def test_a_reward_that_says_nothing_leaves_the_policy_as_it_is_at_the_limit_too() -> None:
+    regret, rest = limit(LOG_P[:, :3], np.full((4, 3), 0.7), [0, 1, 2, 1])
+    assert not regret.any()
+    assert rest == pytest.approx(LOG_P[range(4), [0, 1, 2, 1]])
 
 
 def test_what_fills_up_a_row_counts_for_nothing() -> None:
@@ -54,4 +66,5 @@ def test_what_fills_up_a_row_counts_for_nothing() -> None:
         assert tilted(wide, worth, [0] * 4, weight) == pytest.approx(
             tilted(LOG_P[:, :3], REWARDS[:, :3], [0] * 4, weight)
         )
-    assert regret(wide, worth, [0] * 4) == pytest.approx(regret(LOG_P[:, :3], REWARDS[:, :3], [0] * 4))
+    for filled, plain in zip(limit(wide, worth, [0] * 4), limit(LOG_P[:, :3], REWARDS[:, :3], [0] * 4), strict=True):
+        assert filled == pytest.approx(plain)

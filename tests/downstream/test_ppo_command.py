@@ -162,6 +162,31 @@ def test_killed_at_any_moment_it_goes_on_and_ends_bit_for_bit_the_same(tiny_mode
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
 
 
+LIMITED = """
+import resource, sys
+from palate.cli import main
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(("every", "what"), [("1", "a checkpoint"), ("9", "the policy")])
+def test_a_full_disk_is_told_and_the_run_goes_on_once_there_is_room(
+    every: str, what: str, tiny_models: TinyModels, place: Path
+) -> None:
+    """No file may grow beyond so many bytes: torch and safetensors have errors of their own for that."""
+    words = command(tiny_models.causal(), "--steps", "2", "--checkpoint-every", every)
+    process = start(words, place, "-c", LIMITED)
+    _, said = process.communicate()
+    assert process.returncode == 2, said
+    assert f"cannot write {what} to" in " ".join(said.split())
+    assert "Traceback" not in said
+    process = start(words, place)
+    _, said = process.communicate()
+    assert process.returncode == 0, said
+
+
 def written(place: Path) -> int:
     """How many steps there are in the files."""
     return sum(len(file.read_bytes().splitlines()) for file in place.glob("stormy/*/steps.jsonl"))
@@ -197,6 +222,8 @@ def test_two_processes_end_where_one_does(tiny_models: TinyModels, place: Path) 
         (["--kl", "0", "--kl-target", "3"], "--kl-target"),
         (["--trace", "1.5"], "--trace is from 0 to 1"),
         (["--algorithm", "rloo", "-n", "1"], "--samples is 2 at least"),
+        (["--algorithm", "rloo", "--value-clip", "0.3"], "--value-clip is of no use with rloo"),
+        (["--kl-horizon", "50"], "--kl-horizon says how soon the coefficient answers to --kl-target"),
         (["--minibatches", "99"], "--minibatches 99 is more than the texts of a step"),
         (["--test-share", "0"], "--test-share"),
         (["--test-share", "0.999"], "cannot be split"),

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from palate.audit._document import Document, Section, Table
+from palate.audit._document import Document, Section
 from palate.audit._results import BenchmarkAudit, Field, Reach, Spread
-from palate.evaluate import MOST_GROUPS, Estimate, chance_of_error, count, percent, percent_interval, points
+from palate.evaluate import (
+    ABSENT,
+    MOST_GROUPS,
+    Estimate,
+    Table,
+    chance_of_error,
+    count,
+    percent,
+    percent_interval,
+    points,
+)
 
 MOST_LISTED = 8
 """Groups of one field that are listed by name; `--json` has them all."""
@@ -33,7 +43,7 @@ def _reach(audit: BenchmarkAudit) -> Section:
     rows = [_reach_row(one) for one in audit.controls]
     if audit.impersonal:
         rows.append(_reach_row(audit.impersonal))
-    titles = ("model", "view", "accuracy", "95%", "over guessing", "q", "n", "users")
+    titles = ("model", "view", "accuracy", "95%", "over\nguessing", "q", "n", "users")
     notes = []
     if audit.luck:
         notes.append(
@@ -108,7 +118,7 @@ def _habits(audit: BenchmarkAudit) -> Section:
 def _amounts(audit: BenchmarkAudit) -> Section:
     amounts, power = audit.amounts, audit.power
     smallest = points(power.smallest_gain).removeprefix("+")
-    titles = ("a user has", "fewest", "lower quarter", "median", "upper quarter", "most")
+    titles = ("a user has", "fewest", "lower\nquarter", "median", "upper\nquarter", "most")
     spreads = {"comparisons": amounts.items, "posts": amounts.posts, "judgements": amounts.judgements}
     return Section(
         title="How much there is of each user, and what it can show",
@@ -177,4 +187,6 @@ def _with_share(part: int, whole: int) -> str:
 
 
 def _estimate(estimate: Estimate | None) -> str:
-    return "–" if estimate is None else f"{percent(estimate.value)} ({percent_interval(estimate.low, estimate.high)})"
+    return (
+        ABSENT if estimate is None else f"{percent(estimate.value)} ({percent_interval(estimate.low, estimate.high)})"
+    )

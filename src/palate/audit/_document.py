@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 from palate.audit._results import Finding
-
-
-class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """Columns of words, then columns of numbers."""
-
-    titles: tuple[str, ...]
-    words: int
-    """How many of the columns hold words."""
-    rows: Sequence[tuple[str, ...]]
-
-    def __post_init__(self) -> None:
-        if any(len(row) != len(self.titles) for row in self.rows):
-            raise ValueError(f"a row of this table does not have its {len(self.titles)} columns: {self.titles}")
+from palate.evaluate import Table
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):

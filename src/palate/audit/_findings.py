@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from palate.audit._controls import PROMPT_OVERLAP
 from palate.audit._results import BenchmarkAudit, Finding
-from palate.evaluate import CLEAR, MOST_GROUPS, count, percent, points
+from palate.evaluate import CLEAR, MOST_GROUPS, count, percent, points, warnings_first
 
 RARE_CONFLICTS = 0.05
 FEWEST_SHARED = 30
@@ -28,13 +28,11 @@ _HABITS = {
     "overlap": "Taking the response that shares most words with the user's history",
     PROMPT_OVERLAP: "Taking the response that shares most words with the prompt",
 }
-_ORDER = {"warning": 0, "note": 1, "good": 2}
 
 
 def findings(audit: BenchmarkAudit) -> list[Finding]:
     """Everything worth saying, warnings first."""
-    found = [finding for rule in _RULES for finding in rule(audit)]
-    return sorted(found, key=lambda finding: _ORDER[finding.severity])
+    return warnings_first(finding for rule in _RULES for finding in rule(audit))
 
 
 def _size(difference: float) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from palate.audit._document import Document, Section, Table
-from palate.evaluate import safe_markdown
+from palate.audit._document import Document, Section
+from palate.evaluate import markdown_table, safe_markdown
 
 
 def markdown_document(document: Document) -> str:
@@ -28,18 +28,6 @@ def _section(section: Section) -> Iterator[str]:
     yield from ("", f"## {safe_markdown(section.title)}")
     if section.table:
         yield ""
-        yield from _table(section.table)
+        yield from markdown_table(section.table)
     for note in section.notes:
         yield from ("", safe_markdown(note))
-
-
-def _table(table: Table) -> Iterator[str]:
-    yield _line(table.titles)
-    yield _line(["---" if position < table.words else "---:" for position in range(len(table.titles))])
-    for row in table.rows:
-        words = [safe_markdown(cell) for cell in row[: table.words]]
-        yield _line([*words, *(cell.replace("<", "&lt;") for cell in row[table.words :])])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -5,21 +5,15 @@ Numbers are shares from 0 to 1. Intervals are 95% and resample users; an absent 
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from palate.evaluate import Estimate
+from palate.evaluate import Finding as _Finding
 
-Severity = Literal["good", "note", "warning"]
 
-
-class Finding(msgspec.Struct, frozen=True):
+class Finding(_Finding, frozen=True):
     """One thing that a reader should take away."""
 
-    severity: Severity
-    """`warning`: would mislead. `note`: worth knowing. `good`: nothing wrong here."""
-    text: str
     advice: str | None = None
     """What to do about it."""
 

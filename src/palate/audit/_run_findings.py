@@ -6,16 +6,15 @@ from collections.abc import Iterator
 
 from palate.audit._results import Finding
 from palate.audit._run_results import RunAudit
-from palate.evaluate import CLEAR, chance_of_error, count, percent, points
+from palate.evaluate import CLEAR, chance_of_error, count, percent, points, warnings_first
 
 MOST_NAMED = 5
-_ORDER = {"warning": 0, "note": 1, "good": 2}
 
 
 def run_findings(audit: RunAudit) -> list[Finding]:
     """Everything worth saying, warnings first."""
     found = [*_state(audit), *_gaps(audit), *_gains(audit), *_harm(audit)]
-    return sorted(found, key=lambda finding: _ORDER[finding.severity])
+    return warnings_first(found)
 
 
 def _state(audit: RunAudit) -> Iterator[Finding]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from palate.audit._document import Document, Section, Table
+from palate.audit._document import Document, Section
 from palate.audit._run_results import CellGain, Gap, RunAudit
-from palate.evaluate import CLEAR, chance_of_error, count, percent, percent_interval, points, points_interval
+from palate.evaluate import CLEAR, Table, chance_of_error, count, percent, percent_interval, points, points_interval
 
 MOST_ROWS = 12
 """Rows of a table in a terminal; the Markdown file and `--json` have all."""
@@ -91,7 +91,7 @@ def _cells(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
 def _harm(audit: RunAudit) -> Iterator[Section]:
     if not audit.harms:
         return
-    titles = ("model", "view", "worse", "by chance", "clearly worse", "by chance", "q", "users")
+    titles = ("model", "view", "worse", "by\nchance", "clearly\nworse", "by\nchance", "q", "users")
     rows = [
         (
             harm.rm,

@@ -6,7 +6,6 @@ samples/<policy>-<hash>/samples.jsonl    one line for each item, append-only
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ import msgspec
 
 from palate.downstream._policy import Drawing, Item, write_request
 from palate.engine import Failure, LanguageModel, Written
-from palate.evaluate import Appender, environment, file_name, read_lines, write_whole
+from palate.evaluate import Appender, HashedSettings, environment, file_name, read_lines, write_whole
 from palate.records import PalateError, View
 from palate.views import Budget, Missing, ViewBuilder, ViewSpec
 
@@ -26,7 +25,7 @@ QUICK = 5.0
 FORMAT = 1
 
 
-class SampleSettings(msgspec.Struct, frozen=True, kw_only=True):
+class SampleSettings(HashedSettings, frozen=True, kw_only=True):
     """All that decides what is drawn for an item; two sets with the same hash hold the same texts."""
 
     benchmark: str
@@ -46,8 +45,7 @@ class SampleSettings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def folder_name(self) -> str:
         """A name that any file system takes, with ten digits that change with any of the settings."""
-        digits = hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:10]
-        return f"{file_name(self.policy)}-{digits}"
+        return f"{file_name(self.policy)}-{self.hash}"
 
 
 class SampleLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -14,14 +14,25 @@ from palate.evaluate._metrics import summarise
 from palate.evaluate._paired import q_values
 from palate.evaluate._ratings import Ratings, independent_clusters
 from palate.evaluate._report import (
+    ABSENT,
     CLEAR,
+    IN_PERCENT,
+    ROOMY,
+    Across,
     CurvePlot,
+    Finding,
     Scale,
+    Severity,
     Step,
+    Table,
     chance_of_error,
     content_policy,
     count,
     draw_curves,
+    figure,
+    figure_interval,
+    findings_grid,
+    markdown_table,
     page_asset,
     page_environment,
     percent,
@@ -34,6 +45,8 @@ from palate.evaluate._report import (
     render_page,
     render_terminal,
     safe_markdown,
+    terminal_table,
+    warnings_first,
 )
 from palate.evaluate._results import (
     Calibration,
@@ -49,7 +62,7 @@ from palate.evaluate._results import (
 )
 from palate.evaluate._run import RatedItem, RatingLine, Run, RunWriter
 from palate.evaluate._run_folder import RunFolder, json_lines, write_whole
-from palate.evaluate._settings import ModelSettings, Settings, environment, file_name
+from palate.evaluate._settings import HashedSettings, ModelSettings, Settings, environment, file_name
 from palate.evaluate._slices import MOST_GROUPS, SMALLEST_GROUP, known_bucket
 from palate.evaluate._statistics import (
     GAIN,
@@ -66,18 +79,24 @@ from palate.evaluate._statistics import (
 )
 
 __all__ = [
+    "ABSENT",
     "CLEAR",
     "GAIN",
+    "IN_PERCENT",
     "MOST_GROUPS",
+    "ROOMY",
     "SHARE",
     "SMALLEST_GROUP",
+    "Across",
     "Appender",
     "Calibration",
     "CurvePlot",
     "Difference",
     "Estimate",
+    "Finding",
     "Floats",
     "Gain",
+    "HashedSettings",
     "LoadedModel",
     "ModelSettings",
     "Orders",
@@ -95,9 +114,11 @@ __all__ = [
     "RunWriter",
     "Scale",
     "Settings",
+    "Severity",
     "Slice",
     "Step",
     "Summary",
+    "Table",
     "UserAccuracy",
     "browsed_items",
     "chance_of_error",
@@ -111,7 +132,10 @@ __all__ = [
     "environment",
     "evaluate",
     "false_discovery",
+    "figure",
+    "figure_interval",
     "file_name",
+    "findings_grid",
     "in_benchmark_order",
     "independent_clusters",
     "intervals",
@@ -119,6 +143,7 @@ __all__ = [
     "known_bucket",
     "load_models",
     "make_ask",
+    "markdown_table",
     "page_asset",
     "page_environment",
     "paired_test",
@@ -138,6 +163,8 @@ __all__ = [
     "safe_markdown",
     "sample_items",
     "summarise",
+    "terminal_table",
+    "warnings_first",
     "without_users",
     "write_reports",
     "write_whole",

@@ -16,6 +16,15 @@ from palate.views import Budget, ViewSpec
 FORMAT = 1
 
 
+class HashedSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings that name the folder of what is made with them."""
+
+    @property
+    def hash(self) -> str:
+        """Ten hexadecimal digits that change with any of the settings."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:10]
+
+
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
     """One reward model of a run: its name in the tables, and what identifies it."""
 
@@ -23,7 +32,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
     identity: dict[str, str]
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(HashedSettings, frozen=True, kw_only=True):
     """The resolved settings of a run. Two runs with the same hash measure the same thing."""
 
     benchmark: Card
@@ -41,12 +50,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The label of the impersonal model that the others of a training run are measured against."""
     palate: str = __version__
     format: int = FORMAT
-
-    @property
-    def hash(self) -> str:
-        """Ten hexadecimal digits that change with any of the settings."""
-        encoded = msgspec.json.encode(self, order="deterministic")
-        return hashlib.sha256(encoded).hexdigest()[:10]
 
     @property
     def folder_name(self) -> str:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from palate.data import load_benchmark
+from palate.downstream._asked import Named, as_benchmark, as_critic, is_written, prompts, ranks, writer_of
 from palate.downstream._best_of_n._measure import Measurement
 from palate.downstream._best_of_n._results import BonSummary
 from palate.downstream._best_of_n._run import BonRun, BonWriter, PromptItem
-from palate.downstream._best_of_n._settings import BonSettings, Named
+from palate.downstream._best_of_n._settings import BonSettings
 from palate.downstream._best_of_n._summary import summarise_best_of_n
 from palate.downstream._choice import doubling
 from palate.downstream._critic import Critic
 from palate.downstream._policy import Drawing, Item, open_policy
 from palate.downstream._samples import SampleSet, SampleSettings
-from palate.engine import LanguageModel, open_by_spec
+from palate.engine import LanguageModel
 from palate.evaluate import Report, default_views, json_lines, load_models, sample_items
 from palate.records import Benchmark, Comparison, PalateError, RewardModel
-from palate.views import WRITTEN, ViewBuilder, ViewSpec, Writer, parse_budget, resolve_views
+from palate.views import ViewBuilder, ViewSpec, parse_budget, resolve_views
 
 
 def best_of_n(
@@ -50,14 +50,13 @@ def best_of_n(
     ks = checked_steps(steps, drawing.samples)
     if limit is not None and limit < 1:
         raise PalateError(f"the limit is a number of items from 1; {limit} was given")
-    if not isinstance(benchmark, Benchmark):
-        benchmark = load_benchmark(benchmark, data_dir=Path(data_dir) if data_dir else None)
+    benchmark = as_benchmark(benchmark, data_dir)
     items = sample_items(prompts(benchmark), limit, seed)
     shown, seen = resolve_views(policy_views), resolve_views(views or default_views(benchmark)[:2][-1:])
     judge = as_critic(critic, benchmark)
     judge.require(items)
     allowance = parse_budget(budget) if budget else None
-    author = Writer(open_by_spec(writer)) if any(map(is_written, (*shown, *seen))) else None
+    author = writer_of((*shown, *seen), writer)
     builder = ViewBuilder(benchmark, retriever=retriever, budget=allowance, seed=seed, writer=author)
     for spec in (*shown, *seen):
         builder.require(spec)
@@ -96,17 +95,6 @@ def best_of_n(
     return summarise_best_of_n(run)
 
 
-def prompts(benchmark: Benchmark) -> list[Item]:
-    """Everything that a user asked: comparisons and completions alike."""
-    known = {item.id for item in benchmark.comparisons}
-    items: list[Item] = [*benchmark.comparisons, *(item for item in benchmark.completions if item.id not in known)]
-    if not items:
-        raise PalateError(
-            f"{benchmark.card.name} has neither comparisons nor completions, so there is nothing to write"
-        )
-    return items
-
-
 def checked_steps(steps: Sequence[int] | None, samples: int) -> list[int]:
     """The k of best-of-k in order, each once; by default 1, 2, 4 and so on up to N.
 
@@ -123,16 +111,6 @@ def checked_steps(steps: Sequence[int] | None, samples: int) -> list[int]:
     return sorted({1, *steps, samples}) if steps else doubling(samples)
 
 
-def is_written(spec: ViewSpec) -> bool:
-    """Whether a language model writes part of this view."""
-    return any(spec.shows(kind) for kind in WRITTEN)
-
-
-def ranks(spec: ViewSpec) -> bool:
-    """Whether a retriever has a say in what this view shows."""
-    return is_written(spec) or spec.shows("posts") or spec.shows("judgements")
-
-
 def sample_settings(settings: BonSettings, spec: ViewSpec) -> SampleSettings:
     """What decides the samples under one policy view, and nothing that does not."""
     return SampleSettings(
@@ -147,15 +125,6 @@ def sample_settings(settings: BonSettings, spec: ViewSpec) -> SampleSettings:
         drawing=settings.drawing,
         seed=settings.seed,
     )
-
-
-def as_critic(critic: str | Critic, benchmark: Benchmark) -> Critic:
-    """A critic by name, or the one that was given."""
-    if not isinstance(critic, str):
-        return critic
-    from palate.downstream._critics import make_critic
-
-    return make_critic(critic, benchmark)
 
 
 def _kept(item: Item) -> PromptItem:

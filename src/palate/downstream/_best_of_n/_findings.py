@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from palate.downstream._best_of_n._differences import paired_totals
 from palate.downstream._best_of_n._expectations import Expectations
-from palate.downstream._best_of_n._results import BonDifference, BonFinding, Curve, PolicySamples
+from palate.downstream._best_of_n._results import BonDifference, Curve, PolicySamples
+from palate.downstream._report import change_with_interval, commonest
 from palate.evaluate import (
     CLEAR,
+    Finding,
     Quantity,
     Resamples,
     chance_of_error,
@@ -17,6 +19,7 @@ from palate.evaluate import (
     paired_test,
     q_values,
     ratio,
+    warnings_first,
 )
 
 MANY_EMPTY = 0.1
@@ -30,49 +33,59 @@ def findings(
     curves: Sequence[Curve],
     differences: Sequence[BonDifference],
     resamples: Resamples,
-) -> list[BonFinding]:
+) -> list[Finding]:
     """Warnings first."""
-    found = [*_about_samples(policies), *_left_out(curves), *_over_optimised(expectations, resamples)]
+    found = [*about_samples(policies), *about_left_out(curves), *_over_optimised(expectations, resamples)]
     found += [*_gains(differences), *_in_context(differences)]
-    order = ("warning", "note", "good")
-    return sorted(found, key=lambda finding: order.index(finding.severity))
+    return warnings_first(found)
 
 
-def _about_samples(policies: Sequence[PolicySamples]) -> Iterator[BonFinding]:
+def about_samples(policies: Sequence[PolicySamples]) -> Iterator[Finding]:
+    """What to know of what a policy wrote: failures, empty texts, repeats, and what it could not see."""
     for one in policies:
         seeing = f"seeing {one.policy_view}, the policy"
         if one.failed:
-            reason = max(one.reasons, key=lambda reason: one.reasons[reason])
-            yield _warning(f"{seeing} wrote nothing for {count(one.failed, 'item')}, which are left out: {reason}")
+            yield Finding(
+                "warning",
+                f"{seeing} wrote nothing for {count(one.failed, 'item')}, which are left out: {commonest(one.reasons)}",
+            )
         if not one.samples:
             continue
         if one.empty == one.samples:
-            yield _warning(f"{seeing} stopped at once every time: all {one.samples:,} samples are empty")
+            yield Finding("warning", f"{seeing} stopped at once every time: all {one.samples:,} samples are empty")
         elif one.empty > MANY_EMPTY * one.samples:
-            yield _warning(f"{seeing} wrote {one.empty:,} empty texts of {one.samples:,}")
+            yield Finding("warning", f"{seeing} wrote {one.empty:,} empty texts of {one.samples:,}")
         if one.distinct is not None and one.samples > one.sampled and one.distinct < FEW_DISTINCT:
-            yield _warning(
+            yield Finding(
+                "warning",
                 f"{seeing} repeats itself: only {one.distinct:.0%} of an item's samples differ, so there is little "
-                "to choose from"
+                "to choose from",
             )
         if one.unfinished > MANY_CUT * one.samples:
-            yield _note(f"{seeing} was cut off at the most tokens in {one.unfinished:,} of {one.samples:,} samples")
+            yield Finding(
+                "note", f"{seeing} was cut off at the most tokens in {one.unfinished:,} of {one.samples:,} samples"
+            )
         if one.unseen:
-            yield _note(f"{seeing} saw nothing of the user for {count(one.unseen, 'item')}: their view is empty")
+            yield Finding(
+                "note",
+                f"{seeing} saw nothing of the user for {count(one.unseen, 'item')}: the view is empty or did not fit",
+            )
         if one.shortened:
-            yield _note(f"{seeing} saw only part of the view for {count(one.shortened, 'item')}: the rest did not fit")
+            yield Finding(
+                "note", f"{seeing} saw only part of the view for {count(one.shortened, 'item')}: the rest did not fit"
+            )
 
 
-def _left_out(curves: Sequence[Curve]) -> Iterator[BonFinding]:
+def about_left_out(curves: Sequence[Curve]) -> Iterator[Finding]:
+    """Items without a score, and why."""
     for curve in curves:
         if curve.left_out and curve.kind in ("model", "oracle"):
-            reason = max(curve.reasons, key=lambda reason: curve.reasons[reason])
             who = curve.chooser if curve.kind == "model" else "the critic"
-            seeing = f" (policy sees {curve.policy_view})"
-            yield _warning(f"{who}{seeing}: {count(curve.left_out, 'item')} left out, unscored; mostly: {reason}")
+            lost = f"{who} (policy sees {curve.policy_view}): {count(curve.left_out, 'item')} left out, unscored"
+            yield Finding("warning", f"{lost}; mostly: {commonest(curve.reasons)}")
 
 
-def _over_optimised(expectations: Expectations, resamples: Resamples) -> Iterator[BonFinding]:
+def _over_optimised(expectations: Expectations, resamples: Resamples) -> Iterator[Finding]:
     """The reward of the choice cannot fall as k grows; the critic's score can.
 
     The best k is picked by its score, so an interval alone would cry wolf: the fall from every k counts as a test.
@@ -87,31 +100,32 @@ def _over_optimised(expectations: Expectations, resamples: Resamples) -> Iterato
     falls = intervals([Quantity(totals[peak], ratio) for peak in peaks], resamples)
     for (one, peak), fall in zip(peaks, falls, strict=True):
         if fall is not None and fall.low > 0 and q_of[one, peak] < CLEAR:
-            yield _warning(
+            yield Finding(
+                "warning",
                 f"over-optimised: with {one.name} seeing {one.view} (policy sees {one.policy_view}), the reward keeps "
                 f"rising, but the critic's score is best at k = {peak} and {fall.value:.3f} lower at k = {top} "
-                f"({fall.low:.3f} to {fall.high:.3f}), q = {chance_of_error(q_of[one, peak])}"
+                f"({fall.low:.3f} to {fall.high:.3f}), q = {chance_of_error(q_of[one, peak])}",
             )
 
 
-def _gains(differences: Sequence[BonDifference]) -> Iterator[BonFinding]:
+def _gains(differences: Sequence[BonDifference]) -> Iterator[Finding]:
     """What is clear gets a sentence of its own; what is not, one for each policy view."""
     unclear: dict[str, list[str]] = {}
     for one in differences:
         if one.about != "over random":
             continue
         who, view = f"{one.one.chooser} seeing {one.one.view}", one.one.policy_view
-        said = f"{one.difference:+.3f}{_interval(one)}"
+        said = change_with_interval(one)
         if one.q >= CLEAR:
             unclear.setdefault(view, []).append(f"{who} {said}")
             continue
         text = f"best of {one.one.k} by {who} (policy sees {view}) against random: {said}, q = {chance_of_error(one.q)}"
-        yield BonFinding(severity="good" if one.difference > 0 else "warning", text=text)
+        yield Finding("good" if one.difference > 0 else "warning", text)
     for view, names in unclear.items():
-        yield _note(f"no clear difference from random where the policy sees {view}: {'; '.join(names)}")
+        yield Finding("note", f"no clear difference from random where the policy sees {view}: {'; '.join(names)}")
 
 
-def _in_context(differences: Sequence[BonDifference]) -> Iterator[BonFinding]:
+def _in_context(differences: Sequence[BonDifference]) -> Iterator[Finding]:
     for one in differences:
         if not one.about.startswith("in context"):
             continue
@@ -119,22 +133,10 @@ def _in_context(differences: Sequence[BonDifference]) -> Iterator[BonFinding]:
         than = f"the same policy seeing {other.policy_view}"
         if one.about == "in context or best-of-n":
             than = f"best of {other.k} by {other.chooser} seeing {other.view} on samples that saw {other.policy_view}"
-        said = f"{one.difference:+.3f}{_interval(one)}, q = {chance_of_error(one.q)}"
+        said = f"{change_with_interval(one)}, q = {chance_of_error(one.q)}"
         clear = "" if one.q < CLEAR else ", not clear"
         text = (
             f"in-context learning alone (policy sees {one.one.policy_view}, one sample) against {than}: {said}{clear}"
         )
         better = one.q < CLEAR and one.difference > 0
-        yield BonFinding(severity="good" if better else "note", text=text)
-
-
-def _interval(one: BonDifference) -> str:
-    return "" if one.low is None or one.high is None else f" ({one.low:+.3f} to {one.high:+.3f})"
-
-
-def _warning(text: str) -> BonFinding:
-    return BonFinding(severity="warning", text=text)
-
-
-def _note(text: str) -> BonFinding:
-    return BonFinding(severity="note", text=text)
+        yield Finding("good" if better else "note", text)

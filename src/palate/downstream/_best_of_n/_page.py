@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path, PurePath
+from pathlib import Path
 
 import msgspec
-from markupsafe import Markup
 
 from palate.downstream._best_of_n._results import BonSummary, Curve
 from palate.downstream._best_of_n._tables import (
     FOOTNOTE,
     difference_table,
-    figure,
-    figures,
-    headline,
+    head,
     reward_tables,
     sample_table,
     score_tables,
-    set_up,
 )
-from palate.evaluate import CurvePlot, Scale, Step, content_policy, draw_curves, page_asset, page_environment
-
-SCORES = Scale(figure, figures, lambda value: f"{value:.4g}".replace("-", "−"))
+from palate.downstream._report import SCORES, report_page
+from palate.evaluate import CurvePlot, Step, draw_curves
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,26 +30,14 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 def best_of_n_page(summary: BonSummary) -> str:
     """The page as text."""
-    style, theme = page_asset("page.css"), page_asset("theme.js")
-    page = (
-        page_environment(Path(__file__).parent)
-        .get_template("best_of_n.html.j2")
-        .render(
-            summary=summary,
-            run_name=PurePath(summary.run).name,
-            headline=headline(summary),
-            set_up=set_up(summary),
-            sections=list(_sections(summary)),
-            scores=list(score_tables(summary)),
-            others=[*reward_tables(summary), *filter(None, [difference_table(summary)]), sample_table(summary)],
-            footnote=FOOTNOTE,
-            policy=content_policy(style, theme),
-            style=Markup(style),
-            theme=Markup(theme),
-        )
+    return report_page(
+        Path(__file__).with_name("best_of_n.html.j2"),
+        head(summary),
+        sections=list(_sections(summary)),
+        scores=list(score_tables(summary)),
+        others=[*reward_tables(summary), *filter(None, [difference_table(summary)]), sample_table(summary)],
+        footnote=FOOTNOTE,
     )
-    # A lone surrogate cannot be written to a file; it becomes a question mark here.
-    return page.encode("utf-8", "replace").decode("utf-8")
 
 
 def _sections(summary: BonSummary) -> Iterator[Section]:
@@ -69,7 +52,7 @@ def _sections(summary: BonSummary) -> Iterator[Section]:
                 key=f"scores-{place}",
                 title=f"The critic's score of the choice, policy seeing {one.policy_view}",
                 axis="k, the number of samples to choose from",
-                unit="samples",
+                step="{} samples",
             ),
             rewards=draw_curves(
                 {_name(curve, several): _rewards(curve) for curve in curves if curve.n and curve.kind == "model"},
@@ -77,7 +60,7 @@ def _sections(summary: BonSummary) -> Iterator[Section]:
                 key=f"rewards-{place}",
                 title=f"The reward of the choice in standard deviations, policy seeing {one.policy_view}",
                 axis="k, the number of samples to choose from",
-                unit="samples",
+                step="{} samples",
             ),
         )
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from palate.evaluate import Estimate
+from palate.evaluate import Estimate, Finding
 
 ChooserKind = Literal["model", "random", "longest", "oracle"]
 
@@ -101,13 +101,6 @@ class BonDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The false discovery rate over all differences of the run."""
 
 
-class BonFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader should know, in words."""
-
-    severity: Literal["warning", "note", "good"]
-    text: str
-
-
 class BonSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a run says."""
 
@@ -132,4 +125,4 @@ class BonSummary(msgspec.Struct, frozen=True, kw_only=True):
     policies: list[PolicySamples]
     curves: list[Curve]
     differences: list[BonDifference]
-    findings: list[BonFinding]
+    findings: list[Finding]

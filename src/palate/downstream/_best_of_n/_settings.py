@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Literal
 
-import msgspec
-
 from palate import __version__
+from palate.downstream._asked import Named
 from palate.downstream._policy import Drawing
-from palate.evaluate import ModelSettings, file_name
+from palate.evaluate import HashedSettings, ModelSettings, file_name
 from palate.records import Card
 from palate.views import Budget, ViewSpec
 
@@ -17,14 +15,7 @@ FORMAT = 1
 KIND: Literal["best-of-n"] = "best-of-n"
 
 
-class Named(msgspec.Struct, frozen=True):
-    """A policy or critic: how it is called, and what changes with anything that could change its answers."""
-
-    name: str
-    fingerprint: str
-
-
-class BonSettings(msgspec.Struct, frozen=True, kw_only=True):
+class BonSettings(HashedSettings, frozen=True, kw_only=True):
     """The resolved settings of a run. Two runs with the same hash measure the same thing."""
 
     kind: Literal["best-of-n"] = KIND
@@ -48,11 +39,6 @@ class BonSettings(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     palate: str = __version__
     format: int = FORMAT
-
-    @property
-    def hash(self) -> str:
-        """Ten hexadecimal digits that change with any of the settings."""
-        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:10]
 
     @property
     def folder_name(self) -> str:

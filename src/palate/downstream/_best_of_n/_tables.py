@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-
-import msgspec
+from collections.abc import Iterator
 
 from palate.downstream._best_of_n._results import BonDifference, BonSummary, Choice, Curve
-from palate.evaluate import CLEAR, chance_of_error, count, percent
+from palate.downstream._report import Head
+from palate.evaluate import ABSENT, CLEAR, Table, chance_of_error, count, figure, figure_interval, percent
 
-ABSENT = "–"
-MINUS = "−"
 FOOTNOTE = (
     "Scores are the critic's, and k = 1 is the policy alone. Every column is the exact expectation over all subsets "
     "of k samples. Over random: at the largest k, * is q < .05 over all differences of the run. Oracle's gain: how "
@@ -19,50 +15,18 @@ FOOTNOTE = (
 )
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """A title, columns of words, then columns of numbers."""
-
-    title: str
-    titles: tuple[str, ...]
-    words: int
-    """How many of the columns hold words."""
-    rows: Sequence[tuple[str, ...]]
-
-    def __post_init__(self) -> None:
-        if any(len(row) != len(self.titles) for row in self.rows):
-            raise ValueError(f"a row of this table does not have its {len(self.titles)} columns: {self.titles}")
-
-
-def figure(value: float | None, *, sign: bool = False) -> str:
-    """A score with three decimals, or so many that three digits can be told.
-
-    >>> figure(0.12345), figure(-12.3456, sign=True), figure(None), figure(0.00012)
-    ('0.123', '−12.346', '–', '0.00012')
-    """
-    if value is None or not math.isfinite(value):
-        return ABSENT
-    value = 0.0 if abs(value) < 1e-9 else value  # the dust of rounding
-    digits = ".2g" if 0 < abs(value) < 0.001 else ".3f"
-    text = format(value, f"+{digits}" if sign else digits)
-    return text.replace("-", MINUS)
-
-
-def figures(low: float | None, high: float | None, *, sign: bool = False) -> str:
-    """An interval of scores."""
-    return ABSENT if low is None or high is None else f"{figure(low, sign=sign)} to {figure(high, sign=sign)}"
-
-
-def headline(summary: BonSummary) -> str:
-    """What was measured, in a line."""
-    return f"{count(summary.items, 'prompt')}, {count(summary.users, 'user')}, seed {summary.seed}"
-
-
-def set_up(summary: BonSummary) -> str:
+def head(summary: BonSummary) -> Head:
     """Who wrote, how, and who marked."""
-    return (
-        f"{summary.policy} writes {count(summary.drawn, 'sample')} for each prompt "
+    size = f"{count(summary.items, 'prompt')}, {count(summary.users, 'user')}, seed {summary.seed}"
+    return Head(
+        summary=summary,
+        name=f"Best of {summary.drawn}",
+        size=size,
+        set_up=f"{summary.policy} writes {count(summary.drawn, 'sample')} for each prompt "
         f"(temperature {summary.temperature:g}, top_p {summary.top_p:g}, at most {summary.tokens} tokens); "
-        f"{summary.critic} marks them."
+        f"{summary.critic} marks them.",
+        facts={"Size": size, "Policy": summary.policy, "Critic": summary.critic},
+        unfinished="Not everything is drawn, rated and marked yet; the numbers will change.",
     )
 
 
@@ -75,7 +39,7 @@ def score_tables(summary: BonSummary) -> Iterator[Table]:
         curves = [curve for curve in summary.curves if curve.policy_view == one.policy_view]
         steps = [point.k for point in curves[0].points]
         names = _names("chosen by", "seeing", several)
-        numbers = (*(f"k = {k}" for k in steps), f"95% at {steps[-1]}", "over random", "oracle's gain")
+        numbers = (*(f"k = {k}" for k in steps), f"95% at {steps[-1]}", "over\nrandom", "oracle's\ngain")
         seen = "" if several else f"; reward models see {views[0]}"
         yield Table(
             title=f"The policy sees {one.policy_view}{seen}",
@@ -131,7 +95,7 @@ def difference_table(summary: BonSummary) -> Table | None:
                 choice(one.one),
                 choice(one.other),
                 figure(one.difference, sign=True) + ("*" if one.q < CLEAR else ""),
-                figures(one.low, one.high, sign=True),
+                figure_interval(one.low, one.high, sign=True),
                 chance_of_error(one.q),
                 f"{one.users:,}",
                 f"{one.n:,}",
@@ -175,7 +139,7 @@ def _numbers(summary: BonSummary, curve: Curve) -> tuple[str, ...]:
     last = curve.points[-1]
     return (
         *(figure(point.score) for point in curve.points),
-        figures(last.low, last.high),
+        figure_interval(last.low, last.high),
         _over_random(summary, curve),
         percent(last.oracle_share.value) if last.oracle_share and curve.kind in ("model", "longest") else "",
     )

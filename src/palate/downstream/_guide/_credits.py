@@ -9,8 +9,11 @@ import msgspec
 import numpy as np
 
 from palate.downstream._guide._run import AnswerTokens, GuideItem, GuideRun, LikelihoodLine, TokenRewardLine
-from palate.downstream._guide._tilt import regret, tilted
+from palate.downstream._guide._tilt import limit, tilted
 from palate.evaluate import Floats, credit
+
+LEVEL = 9
+"""Digits after the point to which sums are the same: the rest is dust of adding up."""
 
 
 class Credits(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,9 +68,9 @@ class Pairs:
             scores, answers, rewards = known
             found.reward[place] = credit(scores, item.preferred)
             for weight in self._weights:
-                sums = [_said(answer, some, weight) for answer, some in zip(answers, rewards, strict=True)]
-                found.whole[weight][place] = credit([float(one.sum()) for one in sums], item.preferred)
-                found.normalised[weight][place] = credit([float(one.mean()) for one in sums], item.preferred)
+                said = [_said(answer, some, weight) for answer, some in zip(answers, rewards, strict=True)]
+                found.whole[weight][place] = _credit([one.sum(axis=1) for one in said], item.preferred)
+                found.normalised[weight][place] = _credit([one.mean(axis=1) for one in said], item.preferred)
         return msgspec.structs.replace(found, reasons=dict(reasons))
 
     def _known(
@@ -90,7 +93,8 @@ class Pairs:
 
 
 def _said(answer: AnswerTokens, rewards: Sequence[Sequence[float]], weight: float | None) -> Floats:
-    """The log-probability of each token of a response under the tilted policy, or its regret."""
+    """The log-probability of each token of a response under the tilted policy; at the limit in two rows, of which the
+    second decides where the first is level."""
     candidates = answer.candidates
     width = max(len(tokens) for tokens, _, _ in candidates)
     values = np.full((len(candidates), width), -np.inf)
@@ -99,4 +103,13 @@ def _said(answer: AnswerTokens, rewards: Sequence[Sequence[float]], weight: floa
         values[place, : len(some)] = some
         worth[place, : len(own)] = own
     chosen = [own for _, _, own in candidates]
-    return regret(values, worth, chosen) if weight is None else tilted(values, worth, chosen, weight)
+    if weight is None:
+        return np.stack(limit(values, worth, chosen))
+    return tilted(values, worth, chosen, weight)[None]
+
+
+def _credit(totals: Sequence[Floats], preferred: int) -> float:
+    """Of responses that are compared by their first number, and by their second where the first is level."""
+    keys = [tuple(np.round(one, LEVEL)) for one in totals]
+    order = sorted(set(keys))
+    return credit([order.index(key) for key in keys], preferred)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from palate.data import load_benchmark
-from palate.downstream._best_of_n._best_of_n import as_critic, is_written, prompts, ranks
-from palate.downstream._best_of_n._settings import Named
+from palate.downstream._asked import Named, as_benchmark, as_critic, prompts, ranks, writer_of
 from palate.downstream._critic import Critic
 from palate.downstream._guide._guiding import Guiding, checked_weights
 from palate.downstream._guide._measure import Measurement
@@ -18,11 +16,11 @@ from palate.downstream._guide._run import GuideItem, GuideRun, GuideWriter
 from palate.downstream._guide._settings import GuideSettings
 from palate.downstream._guide._summary import summarise_guide
 from palate.downstream._policy import Drawing, Item, open_policy
-from palate.engine import LanguageModel, LocalModel, in_process, open_by_spec
+from palate.engine import LanguageModel, LocalModel, in_process
 from palate.evaluate import Report, default_views, json_lines, load_models, sample_items
 from palate.records import Benchmark, Comparison, PalateError, RewardModel
 from palate.rewards import follow
-from palate.views import ViewBuilder, Writer, parse_budget, resolve_views
+from palate.views import ViewBuilder, parse_budget, resolve_views
 
 
 def guide(
@@ -56,9 +54,13 @@ def guide(
     ladder = checked_weights(weights)
     if limit is not None and limit < 1:
         raise PalateError(f"the limit is a number of items from 1; {limit} was given")
-    if not isinstance(benchmark, Benchmark):
-        benchmark = load_benchmark(benchmark, data_dir=Path(data_dir) if data_dir else None)
+    benchmark = as_benchmark(benchmark, data_dir)
     items = sample_items(prompts(benchmark), limit, seed)
+    if critic is None and not accuracy:
+        raise PalateError(
+            "with --no-accuracy and without a critic there is nothing to measure; name one with --critic, such as "
+            "reference"
+        )
     accuracy = accuracy and any(isinstance(item, Comparison) for item in items)
     if critic is None and not accuracy:
         raise PalateError(
@@ -70,7 +72,7 @@ def guide(
     if judge is not None:
         judge.require(items)
     allowance = parse_budget(budget) if budget else None
-    author = Writer(open_by_spec(writer)) if any(map(is_written, (*shown, *seen))) else None
+    author = writer_of((*shown, *seen), writer)
     builder = ViewBuilder(benchmark, retriever=retriever, budget=allowance, seed=seed, writer=author)
     for spec in (*shown, *seen):
         builder.require(spec)

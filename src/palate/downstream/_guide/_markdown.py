@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from palate.downstream._best_of_n._markdown import _table
 from palate.downstream._guide._results import GuideSummary
 from palate.downstream._guide._tables import (
     ACCURACY_NOTE,
@@ -12,11 +11,11 @@ from palate.downstream._guide._tables import (
     accuracy_tables,
     detail_table,
     difference_table,
-    headline,
+    head,
     interval_table,
-    set_up,
     text_tables,
 )
+from palate.downstream._report import markdown_head, markdown_section
 from palate.evaluate import safe_markdown
 
 
@@ -26,17 +25,11 @@ def guide_markdown(summary: GuideSummary) -> str:
 
 
 def _lines(summary: GuideSummary) -> Iterator[str]:
-    yield f"# Guided decoding: {safe_markdown(summary.benchmark_title)}"
-    said = f"{headline(summary)}; benchmark {summary.benchmark}, hash {summary.benchmark_hash}."
-    yield from ("", safe_markdown(said), "", safe_markdown(set_up(summary)))
-    if not summary.complete:
-        yield from ("", "> **Warning:** not everything is read, written and marked yet; the numbers will change.")
-    yield ""
-    yield from (f"- **{finding.severity}**: {safe_markdown(finding.text)}" for finding in summary.findings)
+    yield from markdown_head(head(summary), f"benchmark {summary.benchmark}")
     for tables, note in ((list(accuracy_tables(summary)), ACCURACY_NOTE), (list(text_tables(summary)), TEXT_NOTE)):
         for table in tables:
-            yield from _table(table)
+            yield from markdown_section(table)
         if tables:
             yield from ("", safe_markdown(note))
     for more in filter(None, (interval_table(summary), detail_table(summary), difference_table(summary))):
-        yield from _table(more)
+        yield from markdown_section(more)

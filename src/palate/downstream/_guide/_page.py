@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePath
+from pathlib import Path
 
-from markupsafe import Markup
-
+from palate.downstream._guide._picture import accuracy_plots, score_plots
 from palate.downstream._guide._results import GuideSummary
 from palate.downstream._guide._tables import (
     ACCURACY_NOTE,
@@ -13,34 +12,23 @@ from palate.downstream._guide._tables import (
     accuracy_tables,
     detail_table,
     difference_table,
-    headline,
+    head,
     interval_table,
-    set_up,
     text_tables,
 )
-from palate.evaluate import content_policy, page_asset, page_environment
+from palate.downstream._report import report_page
 
 
 def guide_page(summary: GuideSummary) -> str:
     """The page as text."""
-    style, theme = page_asset("page.css"), page_asset("theme.js")
-    page = (
-        page_environment(Path(__file__).parent)
-        .get_template("guide.html.j2")
-        .render(
-            summary=summary,
-            run_name=PurePath(summary.run).name,
-            headline=headline(summary),
-            set_up=set_up(summary),
-            accuracies=list(accuracy_tables(summary)),
-            accuracy_note=ACCURACY_NOTE,
-            texts=list(text_tables(summary)),
-            text_note=TEXT_NOTE,
-            others=list(filter(None, (interval_table(summary), detail_table(summary), difference_table(summary)))),
-            policy=content_policy(style, theme),
-            style=Markup(style),
-            theme=Markup(theme),
-        )
+    return report_page(
+        Path(__file__).with_name("guide.html.j2"),
+        head(summary),
+        accuracy_plots=accuracy_plots(summary),
+        accuracies=list(accuracy_tables(summary)),
+        accuracy_note=ACCURACY_NOTE,
+        score_plots=score_plots(summary),
+        texts=list(text_tables(summary)),
+        text_note=TEXT_NOTE,
+        others=list(filter(None, (interval_table(summary), detail_table(summary), difference_table(summary)))),
     )
-    # A lone surrogate cannot be written to a file; it becomes a question mark here.
-    return page.encode("utf-8", "replace").decode("utf-8")

@@ -6,11 +6,9 @@ too few users to have one.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
-Severity = Literal["warning", "note", "good"]
+from palate.evaluate import Finding
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,13 +94,6 @@ class TextResult(msgspec.Struct, frozen=True, kw_only=True):
     over_alone: OverAlone | None
 
 
-class GuideFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader should know, in words."""
-
-    severity: Severity
-    text: str
-
-
 class GuideSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a run says."""
 
@@ -126,4 +117,4 @@ class GuideSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Whether everything that was asked for is there."""
     accuracies: list[PairResult]
     texts: list[TextResult]
-    findings: list[GuideFinding]
+    findings: list[Finding]

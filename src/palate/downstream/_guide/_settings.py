@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Literal
 
-import msgspec
-
 from palate import __version__
-from palate.downstream._best_of_n._settings import Named
+from palate.downstream._asked import Named
 from palate.downstream._guide._guiding import Guiding
-from palate.evaluate import ModelSettings, file_name
+from palate.evaluate import HashedSettings, ModelSettings, file_name
 from palate.records import Card
 from palate.views import Budget, ViewSpec
 
@@ -18,7 +15,7 @@ FORMAT = 1
 KIND: Literal["guide"] = "guide"
 
 
-class GuideSettings(msgspec.Struct, frozen=True, kw_only=True):
+class GuideSettings(HashedSettings, frozen=True, kw_only=True):
     """The resolved settings of a run. Two runs with the same hash measure the same thing."""
 
     kind: Literal["guide"] = KIND
@@ -45,11 +42,6 @@ class GuideSettings(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     palate: str = __version__
     format: int = FORMAT
-
-    @property
-    def hash(self) -> str:
-        """Ten hexadecimal digits that change with any of the settings."""
-        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:10]
 
     @property
     def folder_name(self) -> str:

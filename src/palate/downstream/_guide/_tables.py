@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from palate.downstream._best_of_n._tables import ABSENT, Table, figure, figures
 from palate.downstream._guide._results import Figure, GuideSummary, PairResult, TextResult
-from palate.evaluate import CLEAR, chance_of_error, count, percent, percent_interval, points, points_interval
+from palate.downstream._report import Head
+from palate.evaluate import (
+    ABSENT,
+    CLEAR,
+    Table,
+    chance_of_error,
+    count,
+    figure,
+    figure_interval,
+    percent,
+    percent_interval,
+    points,
+    points_interval,
+)
 
 ACCURACY_NOTE = (
     "Reward accuracy: how often the reward model scores the response that the user preferred highest. The others: how "
@@ -19,13 +31,20 @@ TEXT_NOTE = (
 )
 
 
-def headline(summary: GuideSummary) -> str:
-    """What was measured, in a line."""
-    return f"{count(summary.items, 'prompt')}, {count(summary.users, 'user')}, seed {summary.seed}"
-
-
-def set_up(summary: GuideSummary) -> str:
+def head(summary: GuideSummary) -> Head:
     """Who wrote, how it was guided, and who marked."""
+    size = f"{count(summary.items, 'prompt')}, {count(summary.users, 'user')}, seed {summary.seed}"
+    return Head(
+        summary=summary,
+        name="Guided decoding",
+        size=size,
+        set_up=_set_up(summary),
+        facts={"Size": size, "Policy": summary.policy, "Critic": summary.critic or "none"},
+        unfinished="Not everything is read, written and marked yet; the numbers will change.",
+    )
+
+
+def _set_up(summary: GuideSummary) -> str:
     if summary.chunk == 1:
         step = f"the policy's {summary.top_k} likeliest next tokens"
         how = "the best is taken" if not summary.temperature else f"drawn at temperature {summary.temperature:g}"
@@ -176,7 +195,7 @@ def detail_table(summary: GuideSummary) -> Table | None:
                 one.policy_view,
                 f"{one.weight:g}",
                 _score(one),
-                figures(one.score.low, one.score.high) if one.score else ABSENT,
+                figure_interval(one.score.low, one.score.high) if one.score else ABSENT,
                 figure(one.log_probability),
                 ABSENT if one.mean_tokens is None else f"{one.mean_tokens:.1f}",
                 f"{one.unfinished:,}",
@@ -205,7 +224,7 @@ def difference_table(summary: GuideSummary) -> Table | None:
                 one.policy_view,
                 f"{one.weight:g}",
                 figure(over.difference, sign=True),
-                figures(over.low, over.high, sign=True),
+                figure_interval(over.low, over.high, sign=True),
                 chance_of_error(over.p),
                 chance_of_error(over.q),
                 f"{over.users:,}",

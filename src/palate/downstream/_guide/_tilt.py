@@ -2,7 +2,8 @@
 
 The reward is known for the policy's likeliest tokens and for the text's own. What is left of the vocabulary takes their
 mean reward, weighted by probability, so that a weight of 0 leaves the policy as it is; and as the weight grows, the
-log-probability of a token over the weight tends to its regret: its reward less the best among the candidates.
+log-probability of a token over the weight tends to its regret: its reward less the best among the candidates. What
+does not grow with the weight decides where regrets are level.
 """
 
 from __future__ import annotations
@@ -36,7 +37,20 @@ def tilted(log_probabilities: Floats, rewards: Floats, own: Sequence[int], weigh
     return np.asarray(scores[places, own] - total)
 
 
-def regret(log_probabilities: Floats, rewards: Floats, own: Sequence[int]) -> Floats:
-    """Each own token's reward less the best of its candidates: what remains of the tilted policy as weights grow."""
-    best = np.where(np.isneginf(log_probabilities), -np.inf, rewards).max(axis=1)
-    return np.asarray(rewards[np.arange(len(own)), own] - best)
+def limit(log_probabilities: Floats, rewards: Floats, own: Sequence[int]) -> tuple[Floats, Floats]:
+    """What the log-probability of each own token tends to: weight times the first, and the second.
+
+    The first is its regret. The second decides where regrets are level: how likely the token is among the best.
+
+    >>> halves = np.log([[0.5, 0.25]])
+    >>> [float(part[0].round(3)) for part in limit(halves, np.array([[1.0, 0.0]]), [1])]
+    [-1.0, -0.693]
+    """
+    places = np.arange(len(own))
+    there = ~np.isneginf(log_probabilities)
+    best = np.where(there, rewards, -np.inf).max(axis=1)
+    at_best = there & (rewards == best[:, None])
+    shared = logsumexp(np.where(at_best, log_probabilities, -np.inf), axis=1)
+    # Where all candidates are level, so is the rest of the vocabulary, which takes their mean: the policy itself.
+    shared = np.where(at_best.sum(axis=1) == there.sum(axis=1), 0.0, shared)
+    return np.asarray(rewards[places, own] - best), np.asarray(log_probabilities[places, own] - shared)

@@ -43,10 +43,11 @@ def write_checkpoint(folder: Path, step: int, state: dict[str, object]) -> None:
         _sync(parent)
         for old in _found(folder)[KEPT:]:
             shutil.rmtree(old, ignore_errors=True)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # torch has no type of its own for a disk that is full
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise PalateError(
-            f"cannot write a checkpoint to {parent}: {error.strerror or error}. The one before it is kept; make room "
-            "and run the same command again."
+            f"cannot write a checkpoint to {parent}: {reason}. The one before it is kept; make room and run the same "
+            "command again."
         ) from error
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from palate.downstream._best_of_n._results import BonFinding as Finding
 from palate.downstream._ppo._results import Change, StepLine, Written
+from palate.evaluate import Finding
 
 COLLAPSED = 0.5
 """Entropy below this part of what it was."""
@@ -57,24 +57,26 @@ def findings(
     reward: Change | None,
 ) -> list[Finding]:
     """Warnings first, then what held-out users got."""
-    found = [Finding(severity="warning", text=text) for text in warnings_of(curve)]
+    found = [Finding("warning", text) for text in warnings_of(curve)]
     left_out = sum(line.left_out for line in curve)
     if left_out:
-        found.append(Finding(severity="note", text=f"{left_out} unscored texts stayed out of their steps"))
-    if before and after and after.empty > before.empty:
+        found.append(Finding("note", f"{left_out} unscored texts stayed out of their steps"))
+    if before and after and after.empty == after.texts:
+        found.append(Finding("warning", "every text of the trained policy is empty: it ends before it says anything"))
+    elif before and after and after.empty > before.empty:
         text = f"the trained policy leaves {after.empty} of {after.texts} texts empty, the untrained one {before.empty}"
-        found.append(Finding(severity="warning", text=text))
+        found.append(Finding("warning", text))
     if score is None:
         return found
     clear = score.low is not None and score.high is not None and (score.low > 0 or score.high < 0)
     better = score.difference > 0
     if clear and better:
-        found.append(Finding(severity="good", text="held-out users are served better than by the untrained policy"))
+        found.append(Finding("good", "held-out users are served better than by the untrained policy"))
     elif clear:
-        found.append(Finding(severity="warning", text="held-out users are served worse than by the untrained policy"))
+        found.append(Finding("warning", "held-out users are served worse than by the untrained policy"))
     else:
-        found.append(Finding(severity="note", text="whether held-out users are served better cannot be told"))
+        found.append(Finding("note", "whether held-out users are served better cannot be told"))
     if reward is not None and reward.low is not None and reward.low > 0 and not (clear and better):
         text = "the reward of held-out users' texts rose, and the critic's score did not clearly follow"
-        found.append(Finding(severity="note" if better else "warning", text=text))
+        found.append(Finding("note" if better else "warning", text))
     return found

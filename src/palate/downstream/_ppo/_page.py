@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePath
+from pathlib import Path
 
 import numpy as np
-from markupsafe import Markup
 
-from palate.downstream._best_of_n._page import SCORES
 from palate.downstream._ppo._results import PpoSummary
-from palate.downstream._ppo._tables import CURVES, FOOTNOTE, curve_table, headline, held_out_table, set_up
-from palate.evaluate import CurvePlot, Step, content_policy, draw_curves, page_asset, page_environment
+from palate.downstream._ppo._tables import CURVES, FOOTNOTE, curve_table, head, held_out_table
+from palate.downstream._report import SCORES, report_page
+from palate.evaluate import CurvePlot, Step, draw_curves
 
 MOST_POINTS = 12
 """Of a curve: each stands for the mean of as many steps."""
@@ -23,26 +22,16 @@ STYLE = """
 
 def ppo_page(summary: PpoSummary) -> str:
     """The page as text."""
-    style, theme = page_asset("page.css") + STYLE, page_asset("theme.js")
-    page = (
-        page_environment(Path(__file__).parent)
-        .get_template("ppo.html.j2")
-        .render(
-            summary=summary,
-            run_name=PurePath(summary.run).name,
-            headline=headline(summary),
-            set_up=set_up(summary),
-            held_out=held_out_table(summary),
-            curves=curves(summary),
-            training=curve_table(summary),
-            footnote=FOOTNOTE,
-            policy=content_policy(style, theme),
-            style=Markup(style),
-            theme=Markup(theme),
-        )
+    return report_page(
+        Path(__file__).with_name("ppo.html.j2"),
+        head(summary),
+        more_style=STYLE,
+        held_out=held_out_table(summary),
+        curves=curves(summary),
+        training=curve_table(summary),
+        examples=summary.examples,
+        footnote=FOOTNOTE,
     )
-    # A lone surrogate cannot be written to a file; it becomes a question mark here.
-    return page.encode("utf-8", "replace").decode("utf-8")
 
 
 def curves(summary: PpoSummary) -> list[CurvePlot]:
@@ -63,7 +52,7 @@ def curves(summary: PpoSummary) -> list[CurvePlot]:
             key=f"curve-{place}",
             title=name,
             axis="step",
-            unit="steps",
+            step="{} steps",
         )
         if plot is not None:
             found.append(plot)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from palate.downstream._best_of_n._results import BonFinding
+from palate.evaluate import Finding
 
 
 class StepLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,5 +120,5 @@ class PpoSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What training brought by the critic's marks: the number that counts."""
     reward: Change | None
     """What it brought by the reward model's own scores."""
-    findings: list[BonFinding]
+    findings: list[Finding]
     examples: list[Example]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from typing import Literal
 
 import msgspec
 
 from palate import __version__
-from palate.downstream._best_of_n._settings import Named
-from palate.evaluate import ModelSettings, file_name
+from palate.downstream._asked import Named
+from palate.evaluate import HashedSettings, ModelSettings, file_name
 from palate.records import Card, PalateError
 from palate.views import Budget, ViewSpec
 
@@ -88,6 +87,12 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
             raise PalateError("--kl-target is a number of nats above 0, and --kl, where it starts, is above 0 too")
         if self.algorithm == "rloo" and self.samples < 2:
             raise PalateError("rloo measures each text by the others of its prompt: --samples is 2 at least")
+        usual = Training()
+        for name in ("value_learning_rate", "value_clip", "trace", "discount"):
+            if self.algorithm == "rloo" and getattr(self, name) != getattr(usual, name):
+                raise PalateError(f"--{_option(name)} is of no use with rloo, which has no value head; leave it out")
+        if self.kl_target is None and self.kl_horizon != usual.kl_horizon:
+            raise PalateError("--kl-horizon says how soon the coefficient answers to --kl-target; give that, too")
         if self.minibatches > self.prompts * self.samples:
             raise PalateError(f"--minibatches {self.minibatches} is more than the texts of a step")
 
@@ -101,7 +106,7 @@ def _option(name: str) -> str:
     return name.replace("_", "-")
 
 
-class PpoSettings(msgspec.Struct, frozen=True, kw_only=True):
+class PpoSettings(HashedSettings, frozen=True, kw_only=True):
     """The resolved settings of a run. Two runs with the same hash end with the same policy."""
 
     kind: Literal["ppo"] = KIND
@@ -129,11 +134,6 @@ class PpoSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How many share the work; another number adds up in another order."""
     palate: str = __version__
     format: int = FORMAT
-
-    @property
-    def hash(self) -> str:
-        """Ten hexadecimal digits that change with any of the settings, the reward model's identity among them."""
-        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:10]
 
     @property
     def folder_name(self) -> str:

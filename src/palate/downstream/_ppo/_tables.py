@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from palate.downstream._best_of_n._tables import ABSENT, Table, figure, figures
 from palate.downstream._ppo._results import Change, PpoSummary, StepLine, Written
-from palate.evaluate import chance_of_error, count, percent
+from palate.downstream._report import Head
+from palate.evaluate import ABSENT, Table, chance_of_error, count, figure, figure_interval, percent
 
 CURVES: dict[str, Callable[[StepLine], float | None]] = {
     "reward": lambda line: line.reward,
@@ -27,18 +27,24 @@ FOOTNOTE = (
 )
 
 
-def headline(summary: PpoSummary) -> str:
-    """How much was done, in a line."""
-    return f"step {len(summary.curve)} of {summary.steps}, seed {summary.seed}"
-
-
-def set_up(summary: PpoSummary) -> str:
-    """Who writes, who pays, who judges, and for whom."""
-    return (
-        f"{summary.policy}, seeing {summary.policy_view}, is trained by {summary.algorithm} with the reward of "
+def head(summary: PpoSummary) -> Head:
+    """How much was done; who writes, who pays, who judges, and for whom."""
+    size = f"step {len(summary.curve)} of {summary.steps}, seed {summary.seed}"
+    return Head(
+        summary=summary,
+        name=summary.algorithm.upper(),
+        size=size,
+        set_up=f"{summary.policy}, seeing {summary.policy_view}, is trained by {summary.algorithm} with the reward of "
         f"{summary.reward_model}, seeing {summary.view}, on {count(summary.train_items, 'prompt')} of "
         f"{count(summary.train_users, 'user')}; {summary.critic} judges it on {count(summary.test_items, 'prompt')} of "
-        f"{count(summary.test_users, 'user')} that it was not trained on."
+        f"{count(summary.test_users, 'user')} that it was not trained on.",
+        facts={
+            "Trained": size,
+            "Policy": summary.policy,
+            "Reward": summary.reward_model,
+            "Critic": summary.critic,
+        },
+        unfinished="Training or judging is not over yet; the numbers will change.",
     )
 
 
@@ -92,6 +98,6 @@ def _change(change: Change | None) -> tuple[str, str, str]:
         return (ABSENT, ABSENT, ABSENT)
     return (
         figure(change.difference, sign=True),
-        figures(change.low, change.high, sign=True),
+        figure_interval(change.low, change.high, sign=True),
         chance_of_error(change.p),
     )

@@ -7,16 +7,14 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.live import Live
-from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from palate.downstream._best_of_n._tables import figure
-from palate.downstream._best_of_n._terminal import _grid, findings_grid
 from palate.downstream._ppo._findings import warnings_of
 from palate.downstream._ppo._results import PpoSummary, StepLine
-from palate.downstream._ppo._tables import CURVES, FOOTNOTE, curve_table, headline, held_out_table, set_up
-from palate.evaluate import printable
+from palate.downstream._ppo._tables import CURVES, FOOTNOTE, curve_table, head, held_out_table
+from palate.downstream._report import print_findings, print_head, print_section
+from palate.evaluate import figure, printable
 
 BARS = "▁▂▃▄▅▆▇█"
 SPARK = 24
@@ -95,19 +93,10 @@ def watching(*, show: bool = True) -> Iterator[Watching]:
 
 def print_ppo(summary: PpoSummary, console: Console) -> None:
     """Print what held-out users got, how training went, and what that says."""
-    title = printable(summary.benchmark_title, console, "bold")
-    title.append_text(printable(f"  {headline(summary)}", console, "dim"))
-    console.print(title)
-    console.print(printable(set_up(summary), console))
-    if not summary.complete:
-        console.print(printable("Training or judging is not over yet; the numbers will change.", console))
+    print_head(head(summary), console)
     for table in filter(None, (curve_table(summary), held_out_table(summary))):
-        console.print()
-        console.print(printable(table.title, console, "bold"))
-        console.print(Padding(_grid(table, console), (0, 0, 0, 2)))
+        print_section(table, console)
     if summary.before is not None:
         console.print()
         console.print(printable(FOOTNOTE, console, "dim"))
-    if summary.findings:
-        console.print()
-        console.print(findings_grid(summary.findings, console))
+    print_findings(summary.findings, console)

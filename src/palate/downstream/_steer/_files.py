@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palate.downstream._report_files import write_report
+from palate.downstream._report import write_report
 from palate.downstream._steer._markdown import steer_markdown
 from palate.downstream._steer._page import steer_page
 from palate.downstream._steer._results import SteerSummary

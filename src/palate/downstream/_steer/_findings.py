@@ -4,41 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from palate.downstream._guide._results import Severity
-from palate.downstream._steer._results import SteerDifference, SteerFinding, SteerRow
-from palate.evaluate import CLEAR, chance_of_error, count, percent
+from palate.downstream._report import change_with_interval
+from palate.downstream._steer._results import SteerDifference, SteerRow
+from palate.evaluate import CLEAR, Finding, Severity, chance_of_error, count, percent, warnings_first
 
 FEW_USERS = 30
 
 
 def findings(
-    rows: Sequence[SteerRow], differences: Sequence[SteerDifference], users: int, about: Sequence[SteerFinding]
-) -> list[SteerFinding]:
+    rows: Sequence[SteerRow], differences: Sequence[SteerDifference], users: int, about: Sequence[Finding]
+) -> list[Finding]:
     """Warnings first; `about` is what the parts say of what they wrote."""
     found = [*about]
     if users < FEW_USERS:
-        found.append(_say("warning", f"only {count(users, 'independent user')}: intervals from so few can mislead"))
+        found.append(Finding("warning", f"only {count(users, 'independent user')}: intervals from so few can mislead"))
     found += [*_over_none(differences), *_or_in_context(rows, differences), *_accuracies(rows, differences)]
-    order = ("warning", "note", "good")
-    return sorted(found, key=lambda finding: order.index(finding.severity))
+    return warnings_first(found)
 
 
-def _over_none(differences: Sequence[SteerDifference]) -> Iterator[SteerFinding]:
+def _over_none(differences: Sequence[SteerDifference]) -> Iterator[Finding]:
     """By ROUGE-1, what is clear in a sentence of its own, what is not in one together."""
     unclear = []
     for one in differences:
         if one.about != "over none" or one.measure != "rouge1" or "(oracle)" in one.one:
             continue
         if one.q >= CLEAR:
-            unclear.append(f"{one.one} {_difference(one)}")
+            unclear.append(f"{one.one} {change_with_interval(one)}")
             continue
         severity: Severity = "good" if one.difference > 0 else "warning"
-        yield _say(severity, f"{one.one} against {one.other}: ROUGE-1 {_difference(one)}, {_q(one)}")
+        yield Finding(severity, f"{one.one} against {one.other}: ROUGE-1 {change_with_interval(one)}, {_q(one)}")
     if unclear:
-        yield _say("note", f"by ROUGE-1 not established to differ from the policy alone: {'; '.join(unclear)}")
+        yield Finding("note", f"by ROUGE-1 not established to differ from the policy alone: {'; '.join(unclear)}")
 
 
-def _or_in_context(rows: Sequence[SteerRow], differences: Sequence[SteerDifference]) -> Iterator[SteerFinding]:
+def _or_in_context(rows: Sequence[SteerRow], differences: Sequence[SteerDifference]) -> Iterator[Finding]:
     """Does any text that a reward model steered beat in-context learning?"""
     asked = [one for one in differences if one.about == "steered or in context"]
     if not asked:
@@ -46,18 +45,20 @@ def _or_in_context(rows: Sequence[SteerRow], differences: Sequence[SteerDifferen
     better = [one for one in asked if one.q < CLEAR and one.difference > 0]
     worse = [one for one in asked if one.q < CLEAR and one.difference < 0]
     for one in better:
-        yield _say("good", f"{one.one} beats {one.other}: ROUGE-1 {_difference(one)}, {_q(one)}")
+        yield Finding("good", f"{one.one} beats {one.other}: ROUGE-1 {change_with_interval(one)}, {_q(one)}")
     if worse:
-        names = "; ".join(f"{one.other} over {one.one} {_difference(one)}" for one in worse)
-        yield _say("note", f"in-context learning is ahead by ROUGE-1 (shown as the other minus it): {names}")
+        names = "; ".join(f"{one.other} over {one.one} {change_with_interval(one)}" for one in worse)
+        yield Finding("note", f"in-context learning is ahead by ROUGE-1 (shown as the other minus it): {names}")
     if not better:
         steered = sum(row.kind in ("best-of-n", "guided") for row in rows)
         rest = len(asked) - len(worse)
         open_ones = f"; {rest} of {len(asked)} comparisons are open" if rest else ""
-        yield _say("note", f"none of {steered} reward-steered methods is shown to beat in-context learning{open_ones}")
+        yield Finding(
+            "note", f"none of {steered} reward-steered methods is shown to beat in-context learning{open_ones}"
+        )
 
 
-def _accuracies(rows: Sequence[SteerRow], differences: Sequence[SteerDifference]) -> Iterator[SteerFinding]:
+def _accuracies(rows: Sequence[SteerRow], differences: Sequence[SteerDifference]) -> Iterator[Finding]:
     """Reward accuracy beside what the guided policy makes of it."""
     over = {one.one: one for one in differences if one.about == "over none" and one.measure == "policy"}
     for row in rows:
@@ -66,21 +67,12 @@ def _accuracies(rows: Sequence[SteerRow], differences: Sequence[SteerDifference]
         gain = over[row.label]
         clear = gain.q < CLEAR
         points = f"{100 * gain.difference:+.1f} points over the policy's own likelihood"
-        yield _say(
+        yield Finding(
             "good" if clear and gain.difference > 0 else "warning" if clear else "note",
             f"{row.name} tells the user's text in {percent(row.reward.value)} of pairs; the policy that it guides "
             f"prefers it in {percent(row.policy.value)}, {points}, " + (_q(gain) if clear else "not established"),
         )
 
 
-def _difference(one: SteerDifference) -> str:
-    interval = "" if one.low is None or one.high is None else f" ({one.low:+.3f} to {one.high:+.3f})"
-    return f"{one.difference:+.3f}{interval}"
-
-
 def _q(one: SteerDifference) -> str:
     return f"q = {chance_of_error(one.q)}"
-
-
-def _say(severity: Severity, text: str) -> SteerFinding:
-    return SteerFinding(severity=severity, text=text)

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from palate.downstream._best_of_n._markdown import _table
-from palate.downstream._best_of_n._tables import Table
+from palate.downstream._report import markdown_head, markdown_section
 from palate.downstream._steer._results import SteerSummary
-from palate.downstream._steer._tables import FOOTNOTE, difference_table, headline, main_table, parts_table, set_up
-from palate.evaluate import safe_markdown
+from palate.downstream._steer._tables import FOOTNOTE, difference_table, head, main_table, parts_table
+from palate.evaluate import Table, safe_markdown
 
 
 def steer_markdown(summary: SteerSummary) -> str:
@@ -19,17 +18,11 @@ def steer_markdown(summary: SteerSummary) -> str:
 
 
 def _lines(summary: SteerSummary) -> Iterator[str]:
-    yield f"# Steering: {safe_markdown(summary.benchmark_title)}"
-    about = f"{headline(summary)}; benchmark {summary.benchmark}, hash {summary.benchmark_hash}."
-    yield from ("", safe_markdown(about), "", safe_markdown(set_up(summary)))
-    if not summary.complete:
-        yield from ("", "> **Warning:** not every part is done yet; the numbers will change.")
-    yield ""
-    yield from (f"- **{finding.severity}**: {safe_markdown(finding.text)}" for finding in summary.findings)
-    yield from _table(_in_one_line(main_table(summary)))
+    yield from markdown_head(head(summary), f"benchmark {summary.benchmark}")
+    yield from markdown_section(_in_one_line(main_table(summary)))
     yield from ("", safe_markdown(FOOTNOTE))
     for table in filter(None, (difference_table(summary), parts_table(summary))):
-        yield from _table(table)
+        yield from markdown_section(table)
 
 
 def _in_one_line(table: Table) -> Table:

@@ -9,7 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from palate.downstream._guide._results import Figure, Severity
+from palate.downstream._guide._results import Figure
+from palate.evaluate import Finding
 
 MethodKind = Literal["none", "in-context", "best-of-n", "oracle", "guided"]
 Decoding = Literal["sampled", "greedy"]
@@ -59,13 +60,6 @@ class SteerDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The false discovery rate over all differences of the table."""
 
 
-class SteerFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader should know, in words."""
-
-    severity: Severity
-    text: str
-
-
 class SteerSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the table says."""
 
@@ -95,4 +89,4 @@ class SteerSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The folders of the runs that the table is made of, beside its own."""
     rows: list[SteerRow]
     differences: list[SteerDifference]
-    findings: list[SteerFinding]
+    findings: list[Finding]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +10,7 @@ import msgspec
 from palate import __version__
 from palate.downstream._best_of_n import BonRun
 from palate.downstream._guide import GuideRun
-from palate.evaluate import Run, RunFolder, file_name
+from palate.evaluate import HashedSettings, Run, RunFolder, file_name
 from palate.records import Card, PalateError
 
 FORMAT = 1
@@ -34,7 +33,7 @@ class InContext(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.view}@{self.retriever}" if self.retriever else self.view
 
 
-class SteerSettings(msgspec.Struct, frozen=True, kw_only=True):
+class SteerSettings(HashedSettings, frozen=True, kw_only=True):
     """Folders of runs by name. Each is named after a hash of its own settings, so these say what was measured."""
 
     kind: Literal["steer"] = KIND
@@ -58,8 +57,7 @@ class SteerSettings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def folder_name(self) -> str:
         """A name that any file system takes, with ten digits that change with any of the settings."""
-        digits = hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:10]
-        return f"{file_name(self.benchmark.name)}-steer-{digits}"
+        return f"{file_name(self.benchmark.name)}-steer-{self.hash}"
 
     @property
     def parts(self) -> dict[str, str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from palate.data import load_benchmark, pairs_from_completions
+from palate.data import pairs_from_completions
+from palate.downstream._asked import as_benchmark, ranks
 from palate.downstream._best_of_n import best_of_n
-from palate.downstream._best_of_n._best_of_n import ranks
 from palate.downstream._critic import Critic
 from palate.downstream._critics import make_critic
 from palate.downstream._guide import Guiding, guide
@@ -49,13 +50,12 @@ def steer(
     Completions become pairs of matched length first. Each part is a run of its own, which `palate eval`, `palate bon`
     and `palate guide` would make alike, so the same call goes on where an earlier one stopped.
     """
-    if not isinstance(benchmark, Benchmark):
-        benchmark = load_benchmark(benchmark, data_dir=Path(data_dir) if data_dir else None)
+    benchmark = as_benchmark(benchmark, data_dir)
     pairs = as_pairs(benchmark)
     drawing = drawing or Drawing()
     drawing.check()
-    if weight <= 0:
-        raise PalateError(f"--weight is more than 0, since 0 is the policy alone; {weight:g} was given")
+    if not 0 < weight < math.inf:
+        raise PalateError(f"--weight is more than 0, since 0 is the policy alone, and finite; {weight:g} was given")
     judge = _reference(critic, pairs)
     seen = view or default_views(pairs)[:2][-1]
     [spec] = resolve_views([seen])

@@ -9,16 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.downstream._best_of_n import summarise_best_of_n
-from palate.downstream._best_of_n._findings import _about_samples as about_samples
-from palate.downstream._best_of_n._findings import _left_out as left_out
+from palate.downstream._best_of_n._findings import about_left_out, about_samples
 from palate.downstream._guide import summarise_guide
 from palate.downstream._guide._figures import figures, mean_totals
-from palate.downstream._guide._findings import _about_texts as about_texts
+from palate.downstream._guide._findings import about_texts
 from palate.downstream._steer._findings import findings
 from palate.downstream._steer._methods import LIKENESS, Method, Parts
-from palate.downstream._steer._results import Measure, SteerDifference, SteerFinding, SteerRow, SteerSummary
+from palate.downstream._steer._results import Measure, SteerDifference, SteerRow, SteerSummary
 from palate.downstream._steer._run import SteerRun
-from palate.evaluate import GAIN, SHARE, Floats, Ratings, Resamples, independent_clusters, paired_test, q_values
+from palate.evaluate import (
+    GAIN,
+    SHARE,
+    Finding,
+    Floats,
+    Ratings,
+    Resamples,
+    independent_clusters,
+    paired_test,
+    q_values,
+)
 from palate.records import PalateError
 
 COSINE = (-1.0, 1.0)
@@ -146,7 +155,7 @@ def _differences(
     return found
 
 
-def _about_parts(run: SteerRun) -> tuple[bool, list[SteerFinding]]:
+def _about_parts(run: SteerRun) -> tuple[bool, list[Finding]]:
     """Whether all parts are done, and what to know of what they wrote."""
     settings = run.settings
     best, guided = summarise_best_of_n(run.best_of(settings.best_of_n)), summarise_guide(run.guided())
@@ -156,7 +165,6 @@ def _about_parts(run: SteerRun) -> tuple[bool, list[SteerFinding]]:
     rated = [settings.reward, settings.likelihood, *(one.likelihood for one in settings.in_context)]
     complete = guided.complete and all(one.complete for one in (best, *contexts))
     complete &= all(Ratings.of(run.rated(name)).missing == 0 for name in rated)
-    said = [*about_samples([one for part in (best, *contexts) for one in part.policies]), *left_out(best.curves)]
-    found = [SteerFinding(severity=one.severity, text=one.text) for one in said]
-    found += [SteerFinding(severity=one.severity, text=one.text) for one in about_texts(guided.texts)]
-    return complete, list({one.text: one for one in found}.values())
+    policies = [one for part in (best, *contexts) for one in part.policies]
+    said = [*about_samples(policies), *about_left_out(best.curves), *about_texts(guided.texts)]
+    return complete, list({one.text: one for one in said}.values())

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from palate.downstream._best_of_n._tables import ABSENT, Table, figure, figures
 from palate.downstream._guide._results import Figure
+from palate.downstream._report import Head
 from palate.downstream._steer._results import Measure, SteerDifference, SteerRow, SteerSummary
-from palate.evaluate import CLEAR, chance_of_error, count, percent, points, points_interval
+from palate.evaluate import (
+    ABSENT,
+    CLEAR,
+    Table,
+    chance_of_error,
+    count,
+    figure,
+    figure_interval,
+    percent,
+    points,
+    points_interval,
+)
 
 MEASURES: dict[Measure, str] = {
     "reward": "reward accuracy",
@@ -23,17 +34,18 @@ FOOTNOTE = (
 )
 
 
-def headline(summary: SteerSummary) -> str:
-    """What was measured, in a line."""
-    return f"{count(summary.items, 'pair')}, {count(summary.users, 'user')}, seed {summary.seed}"
-
-
-def set_up(summary: SteerSummary) -> str:
+def head(summary: SteerSummary) -> Head:
     """Who wrote, how, and who steered."""
-    return (
-        f"{summary.policy} writes {count(summary.samples, 'sample')} for each prompt (temperature "
+    size = f"{count(summary.items, 'pair')}, {count(summary.users, 'user')}, seed {summary.seed}"
+    return Head(
+        summary=summary,
+        name="Steering",
+        size=size,
+        set_up=f"{summary.policy} writes {count(summary.samples, 'sample')} for each prompt (temperature "
         f"{summary.temperature:g}, top_p {summary.top_p:g}, at most {summary.tokens} tokens). Reward models see "
-        f"{summary.view}; they guide with weight {summary.weight:g} among {summary.top_k} tokens."
+        f"{summary.view}; they guide with weight {summary.weight:g} among {summary.top_k} tokens.",
+        facts={"Size": size, "Policy": summary.policy},
+        unfinished="Not every part is done yet; the numbers will change.",
     )
 
 
@@ -42,7 +54,7 @@ def main_table(summary: SteerSummary) -> Table:
     measures = [one for one in MEASURES if any(getattr(row, one) is not None for row in summary.rows)]
     return Table(
         title="What each method reaches",
-        titles=("method", *(MEASURES[one] for one in measures)),
+        titles=("method", *(MEASURES[one].replace(" ", "\n") for one in measures)),
         words=1,
         rows=[(row.label, *(_cell(summary, row, one) for one in measures)) for row in summary.rows],
     )
@@ -83,7 +95,7 @@ def difference_table(summary: SteerSummary) -> Table | None:
 def _difference(one: SteerDifference) -> tuple[str, ...]:
     share, star = one.measure in ("reward", "policy"), "*" if one.q < CLEAR else ""
     value = f"{points(one.difference)} points" if share else figure(one.difference, sign=True)
-    interval = points_interval(one.low, one.high) if share else figures(one.low, one.high, sign=True)
+    interval = points_interval(one.low, one.high) if share else figure_interval(one.low, one.high, sign=True)
     return (f"{value}{star}", interval, chance_of_error(one.q), f"{one.users:,}", f"{one.n:,}")
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table as Grid
 
-from palate.downstream._best_of_n._tables import Table
-from palate.downstream._best_of_n._terminal import ROOMY, findings_grid
+from palate.downstream._report import print_findings, print_head
 from palate.downstream._steer._results import SteerSummary
-from palate.downstream._steer._tables import FOOTNOTE, headline, main_table, set_up
-from palate.evaluate import printable
+from palate.downstream._steer._tables import FOOTNOTE, head, main_table
+from palate.evaluate import ROOMY, Table, printable
 
 NARROWEST = 14
 """Columns of a terminal that a method's name has at least."""
@@ -17,18 +16,11 @@ NARROWEST = 14
 
 def print_steer(summary: SteerSummary, console: Console) -> None:
     """Print the table and what it says."""
-    title = printable(summary.benchmark_title, console, "bold")
-    title.append_text(printable(f"  {headline(summary)}", console, "dim"))
-    console.print(title)
-    console.print(printable(set_up(summary), console))
-    if not summary.complete:
-        console.print(printable("Not every part is done yet; the numbers will change.", console))
+    print_head(head(summary), console)
     console.print()
     console.print(_grid(main_table(summary), console))
     console.print(printable(FOOTNOTE, console, "dim"))
-    if summary.findings:
-        console.print()
-        console.print(findings_grid(summary.findings, console))
+    print_findings(summary.findings, console)
 
 
 def _grid(table: Table, console: Console) -> Grid:
@@ -36,7 +28,7 @@ def _grid(table: Table, console: Console) -> Grid:
     for position, title in enumerate(table.titles):
         numbers = position >= table.words
         grid.add_column(
-            title.replace(" ", "\n", 1) if numbers else title,
+            title,
             justify="right" if numbers else "left",
             no_wrap=numbers,
             overflow="fold",

@@ -1,4 +1,4 @@
-"""Curves over a few steps, such as accuracy against how many judgements of the user are known."""
+"""Curves over a few steps, drawn for a page; any floor may have some."""
 
 from __future__ import annotations
 
@@ -7,22 +7,32 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from palate.evaluate._report._groups import is_control
 from palate.evaluate._report._numbers import percent, percent_interval
-from palate.evaluate._results import Summary
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 48, 150, 16, 44
+LONGEST_LABEL = 20
+"""Characters of a name at the end of its line."""
 _COLOURS = ("none", "profile-0", "profile-1", "profile-2", "profile-3", "stranger-0", "oracle")
 
 
 class Step(msgspec.Struct, frozen=True):
     """One value of a curve with its interval, not placed yet."""
 
-    at: int
+    at: float
+    """Steps stand in this order, at like distances; an infinite one is called large."""
     value: float
     low: float | None = None
     high: float | None = None
+
+
+class Across(msgspec.Struct, frozen=True):
+    """A value to compare curves with, not placed yet: a dashed line across."""
+
+    name: str
+    value: float
+    like: str = ""
+    """The curve whose colour it has; grey without one."""
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -30,7 +40,7 @@ class Point(msgspec.Struct, frozen=True):
 
     x: float
     y: float
-    at: int
+    at: str
     text: str
     detail: str
 
@@ -47,6 +57,14 @@ class Line(msgspec.Struct, frozen=True):
     label_y: float
 
 
+class Level(msgspec.Struct, frozen=True):
+    """One line across, placed."""
+
+    y: float
+    colour: str
+    text: str
+
+
 class CurvePlot(msgspec.Struct, frozen=True, kw_only=True):
     """Lines, ticks and what they mean."""
 
@@ -54,12 +72,16 @@ class CurvePlot(msgspec.Struct, frozen=True, kw_only=True):
     """Tells the plots of one page apart."""
     title: str
     axis: str
-    unit: str
-    """What a step is called after its number."""
     lines: tuple[Line, ...]
+    levels: tuple[Level, ...]
     across: tuple[tuple[float, str], ...]
     up: tuple[tuple[float, str], ...]
     description: str
+
+    @property
+    def shortened(self) -> bool:
+        """Whether a name does not fit beside its line."""
+        return any(len(line.name) > LONGEST_LABEL for line in self.lines)
 
 
 class Scale(msgspec.Struct, frozen=True):
@@ -70,81 +92,73 @@ class Scale(msgspec.Struct, frozen=True):
     tick: Callable[[float], str]
 
 
-SHARES = Scale(percent, percent_interval, lambda value: percent(value).replace(".0", ""))
-
-
-def known_of(view: str) -> int | None:
-    """How many judgements a view shows; nothing for views that are no step of the curve.
-
-    >>> known_of("none"), known_of("judgements:8"), known_of("posts:5")
-    (0, 8, None)
-    """
-    if view == "none":
-        return 0
-    kind, _, number = view.partition(":")
-    return int(number) if kind == "judgements" and number.isdigit() else None
-
-
-def curve_plot(summary: Summary) -> CurvePlot | None:
-    """The cold-start curve; nothing where a run has fewer than three steps."""
-    curves: dict[str, list[Step]] = {}
-    steps = {known for result in summary.results if (known := known_of(result.view)) is not None}
-    if len(steps) < 3:
-        return None
-    for result in summary.results:
-        known = known_of(result.view)
-        if known is not None and result.accuracy is not None and not is_control(result.rm):
-            curves.setdefault(result.rm, []).append(Step(known, result.accuracy, result.low, result.high))
-    return draw_curves(
-        curves,
-        SHARES,
-        key="curve",
-        title="Accuracy against judgements known of the user",
-        axis="judgements known of the user",
-        unit="known",
-    )
+IN_PERCENT = Scale(percent, percent_interval, lambda value: percent(value).replace(".0", ""))
 
 
 def draw_curves(
-    curves: dict[str, list[Step]], scale: Scale, *, key: str, title: str, axis: str, unit: str
+    curves: dict[str, list[Step]],
+    scale: Scale,
+    *,
+    key: str,
+    title: str,
+    axis: str,
+    step: str,
+    across: Sequence[Across] = (),
+    grey_first: bool = True,
 ) -> CurvePlot | None:
-    """Any curves by name, with steps at like distances; nothing where there are none."""
+    """Any curves by name, with steps at like distances; nothing where there are none.
+
+    `step` is what a step is called, such as `{} samples`; without `grey_first`, grey is left to lines across.
+    """
     ends = [end for own in curves.values() for one in own for end in (one.low, one.high, one.value) if end is not None]
     if not ends:
         return None
     steps = sorted({one.at for own in curves.values() for one in own})
+    ends += [one.value for one in across]
     ticks = _ticks(min(ends), max(ends))
     bounds = (ticks[0], ticks[-1])
+    colours = _COLOURS if grey_first else _COLOURS[1:]
+    colour = {name: colours[place % len(colours)] for place, name in enumerate(curves)}
     placed = [
-        _line(name, sorted(own, key=lambda step: step.at), steps, bounds, scale, place)
-        for place, (name, own) in enumerate(curves.items())
+        _line(name, colour[name], sorted(own, key=lambda one: one.at), steps, bounds, scale, step)
+        for name, own in curves.items()
     ]
+    levels = [
+        Level(_y(one.value, *bounds), colour.get(one.like, "none"), f"{one.name}: {scale.value(one.value)}")
+        for one in across
+    ]
+    said = [f"{line.name}: " + ", ".join(f"{point.at} {point.text}" for point in line.points) for line in placed]
     return CurvePlot(
         key=key,
         title=title,
         axis=axis,
-        unit=unit,
         lines=tuple(_apart(placed)),
-        across=tuple((_x(step, steps), str(step)) for step in steps),
+        levels=tuple(levels),
+        across=tuple((_x(at, steps), _written(at)) for at in steps),
         up=tuple((_y(value, *bounds), scale.tick(value)) for value in ticks),
-        description=". ".join(
-            f"{line.name}: " + ", ".join(f"{point.at} {unit} {point.text}" for point in line.points) for line in placed
-        ),
+        description=". ".join([*said, *(level.text for level in levels)]),
     )
 
 
 def _line(
-    name: str, own: Sequence[Step], steps: list[int], bounds: tuple[float, float], scale: Scale, place: int
+    name: str,
+    colour: str,
+    own: Sequence[Step],
+    steps: list[float],
+    bounds: tuple[float, float],
+    scale: Scale,
+    called: str,
 ) -> Line:
     points, upper, lower = [], [], []
     for step in own:
         x, y = _x(step.at, steps), _y(step.value, *bounds)
-        points.append(Point(x, y, step.at, scale.value(step.value), scale.interval(step.low, step.high)))
+        at, detail = called.format(_written(step.at)), scale.interval(step.low, step.high)
+        points.append(Point(x, y, at, scale.value(step.value), detail))
         upper.append(f"{x:.1f},{_y(step.value if step.high is None else step.high, *bounds):.1f}")
         lower.append(f"{x:.1f},{_y(step.value if step.low is None else step.low, *bounds):.1f}")
     path = "M" + "L".join(f"{point.x:.1f},{point.y:.1f}" for point in points)
     band = "M" + "L".join([*upper, *reversed(lower)]) + "Z"
-    return Line(name, _COLOURS[place % len(_COLOURS)], tuple(points), band, path, points[-1].y + 4)
+    return Line(name, colour, tuple(points), band, path, points[-1].y + 4)
 
 
 def _apart(lines: list[Line]) -> list[Line]:
@@ -157,7 +171,18 @@ def _apart(lines: list[Line]) -> list[Line]:
     return found
 
 
-def _x(step: int, steps: list[int]) -> float:
+def _written(at: float) -> str:
+    """A step as a person writes it.
+
+    >>> _written(1000000), _written(2.0), _written(1e6), _written(math.inf)
+    ('1000000', '2', '1e+06', 'large')
+    """
+    if isinstance(at, int):
+        return str(at)
+    return "large" if math.isinf(at) else f"{at:g}"
+
+
+def _x(step: float, steps: list[float]) -> float:
     """Steps stand at like distances: they mostly double."""
     return LEFT + steps.index(step) * (WIDTH - LEFT - RIGHT) / max(1, len(steps) - 1)
 

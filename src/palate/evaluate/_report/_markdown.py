@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from palate.evaluate._report._groups import Group, Row, groups, telling_differences
 from palate.evaluate._report._numbers import (
+    ABSENT,
     CLEAR,
     chance_of_error,
     count,
@@ -16,9 +16,9 @@ from palate.evaluate._report._numbers import (
     points_interval,
 )
 from palate.evaluate._report._reading import readings
-from palate.evaluate._results import Gain, Summary
+from palate.evaluate._report._table import Table, markdown_table, safe_markdown
+from palate.evaluate._results import Difference, Gain, OverBaseline, Summary
 
-_SPECIAL = re.compile(r"([\\`*_\[\]|~$]|^[#+\-=]|(?<=^\d)[.)])")
 _FOOTNOTE = (
     "Gains are in percentage points; * marks q < .05, the false discovery rate held over all gains of the run. "
     "A tie counts its fair share and an unscored item counts neither way. Intervals are 95% and resample users."
@@ -66,13 +66,9 @@ def _warnings(summary: Summary) -> Iterator[str]:
 
 
 def _results(found: Sequence[Group]) -> Iterator[str]:
-    yield from _head(
-        "Reward model", "View", "Accuracy", "95%", "Over none", "Over swapped", "Oracle gap closed", "Ties",
-        "Unscored", "n", words=2,
-    )  # fmt: skip
-    for group in found:
-        for row in group.rows:
-            yield _line(safe_markdown(group.rm), safe_markdown(row.label), *_figures(row))
+    titles = ("Reward model", "View", "Accuracy", "95%", "Over none", "Over swapped", "Oracle gap closed", "Ties")
+    rows = [(group.rm, row.label, *_figures(row)) for group in found for row in group.rows]
+    yield from markdown_table(Table(titles=(*titles, "Unscored", "n"), words=2, rows=rows))
 
 
 def _figures(row: Row) -> Iterator[str]:
@@ -87,58 +83,40 @@ def _figures(row: Row) -> Iterator[str]:
 
 def _marked(gain: Gain | None) -> str:
     if gain is None:
-        return "–"
-    return points(gain.gain) + (r"\*" if gain.q < CLEAR else "")
+        return ABSENT
+    return points(gain.gain) + ("*" if gain.q < CLEAR else "")
 
 
 def _over_baseline(summary: Summary) -> Iterator[str]:
     if not summary.over_baseline:
         return
     yield from ("", "## Over the impersonal model", "")
-    yield from _head("Reward model", "View", "Minus", "Known", "Difference", "95%", "q", "Users", "n", words=4)
-    for found in summary.over_baseline:
-        interval, q = points_interval(found.low, found.high), chance_of_error(found.q)
-        names = (safe_markdown(found.rm), safe_markdown(found.view), safe_markdown(found.than), found.known)
-        yield _line(*names, points(found.difference), interval, _entity(q), f"{found.users:,}", f"{found.n:,}")
+    rows = [
+        (one.rm, one.view, one.than, one.known, points(one.difference), *_sure(one), f"{one.users:,}", f"{one.n:,}")
+        for one in summary.over_baseline
+    ]
+    titles = ("Reward model", "View", "Minus", "Known", "Difference", "95%", "q", "Users", "n")
+    yield from markdown_table(Table(titles=titles, words=4, rows=rows))
 
 
 def _gains(summary: Summary) -> Iterator[str]:
     if not summary.gains:
         return
     yield from ("", "## Gains", "")
-    yield from _head("Reward model", "View", "Over", "Gain", "95%", "q", "Users", words=3)
-    for gain in summary.gains:
-        interval, q = points_interval(gain.low, gain.high), chance_of_error(gain.q)
-        names = (safe_markdown(gain.rm), safe_markdown(gain.view), safe_markdown(gain.over))
-        yield _line(*names, points(gain.gain), interval, _entity(q), f"{gain.users:,}")
+    rows = [(one.rm, one.view, one.over, points(one.gain), *_sure(one), f"{one.users:,}") for one in summary.gains]
+    titles = ("Reward model", "View", "Over", "Gain", "95%", "q", "Users")
+    yield from markdown_table(Table(titles=titles, words=3, rows=rows))
 
 
 def _differences(summary: Summary) -> Iterator[str]:
-    if not telling_differences(summary):
+    found = telling_differences(summary)
+    if not found:
         return
     yield from ("", "## Differences between models", "")
-    yield from _head("View", "Reward model", "Minus", "Difference", "95%", "q", "Users", words=3)
-    for found in telling_differences(summary):
-        interval, q = points_interval(found.low, found.high), chance_of_error(found.q)
-        names = (safe_markdown(found.view), safe_markdown(found.rm), safe_markdown(found.than))
-        yield _line(*names, points(found.difference), interval, _entity(q), f"{found.users:,}")
+    rows = [(one.view, one.rm, one.than, points(one.difference), *_sure(one), f"{one.users:,}") for one in found]
+    titles = ("View", "Reward model", "Minus", "Difference", "95%", "q", "Users")
+    yield from markdown_table(Table(titles=titles, words=3, rows=rows))
 
 
-def _head(*titles: str, words: int) -> Iterator[str]:
-    yield _line(*titles)
-    yield _line(*("---" if position < words else "---:" for position in range(len(titles))))
-
-
-def _line(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def safe_markdown(text: str) -> str:
-    """Text that stays on its line and means nothing to Markdown or HTML."""
-    flat = " ".join(text.split())
-    escaped = _SPECIAL.sub(r"\\\1", flat)
-    return _entity(escaped.replace("&", "&amp;")).replace(">", "&gt;").replace("@", "&#64;")
-
-
-def _entity(text: str) -> str:
-    return text.replace("<", "&lt;")
+def _sure(one: Gain | Difference | OverBaseline) -> tuple[str, str]:
+    return points_interval(one.low, one.high), chance_of_error(one.q)

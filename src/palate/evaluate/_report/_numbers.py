@@ -52,6 +52,29 @@ def points_interval(low: float | None, high: float | None) -> str:
     return ABSENT if low is None or high is None else f"{points(low)} to {points(high)}"
 
 
+def figure(value: float | None, *, sign: bool = False) -> str:
+    """A score with three decimals, or so many that three digits can be told.
+
+    >>> figure(0.12345), figure(-12.3456, sign=True), figure(None), figure(0.00012)
+    ('0.123', '−12.346', '–', '0.00012')
+    """
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    value = 0.0 if abs(value) < 1e-9 else value  # the dust of rounding
+    digits = ".2g" if 0 < abs(value) < 0.001 else ".3f"
+    text = format(value, f"+{digits}" if sign else digits)
+    return text.replace("-", MINUS)
+
+
+def figure_interval(low: float | None, high: float | None, *, sign: bool = False) -> str:
+    """An interval of scores.
+
+    >>> figure_interval(-0.1, 0.2, sign=True)
+    '−0.100 to +0.200'
+    """
+    return ABSENT if low is None or high is None else f"{figure(low, sign=sign)} to {figure(high, sign=sign)}"
+
+
 def chance_of_error(value: float) -> str:
     """A p or q value with three decimals and no leading nought.
 

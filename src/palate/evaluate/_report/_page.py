@@ -14,7 +14,7 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from palate.evaluate._report._curve import curve_plot
+from palate.evaluate._report._cold_start import cold_start_plot
 from palate.evaluate._report._forest import (
     OVER_NONE,
     OVER_STRANGER,
@@ -89,7 +89,7 @@ def render_page(summary: Summary, items: Sequence[BrowsedItem], *, left_out: int
             gains=gain_plot(summary),
             differences=difference_plot(summary),
             baseline=baseline_plot(summary),
-            curve=curve_plot(summary),
+            curve=cold_start_plot(summary),
             people=people(summary),
             slice_tables=tables,
             first_slice=first_choice(tables),
