@@ -15,6 +15,7 @@ from scipy import stats
 
 from palate.evaluate._results import Estimate
 from palate.evaluate._statistics import (
+    ANYWHERE,
     GAIN,
     SHARE,
     Floats,
@@ -196,6 +197,13 @@ class TestInterval:
         wilson = stats.binomtest(right, users).proportion_ci(method="wilson")
         assert found is not None
         assert found.low == pytest.approx(wilson.low, abs=0.06)
+
+    @pytest.mark.parametrize("values", [[0.17, 0.18], [0.1, 0.3, 0.2], [0.4, 0.1, 0.2, 0.2]])
+    def test_two_or_three_users_say_no_more_than_students_interval_does(self, values: list[float]) -> None:
+        found = ratio_interval(values, [1] * len(values), Resamples(len(values)), ANYWHERE)
+        low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
+        assert found is not None
+        assert found.low <= low + 1e-9 and found.high >= high - 1e-9
 
     @pytest.mark.parametrize("users", [2, 8, 30])
     def test_users_who_are_all_served_perfectly_do_not_prove_that_the_next_will_be(self, users: int) -> None:

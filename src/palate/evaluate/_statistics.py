@@ -34,6 +34,8 @@ _SMALLEST_ERROR = 0.2
 """A resample whose standard error is less than this part of the sample's has missed those who differ."""
 _ENOUGH_TO_MISS = 5
 """With so many users who make up the variance, it counts as the whole of the sample's; see `_standard_errors`."""
+_ENOUGH_TO_DRAW = 5
+"""Of fewer users there are too few different resamples, and Student's interval is taken where it is wider."""
 _EXACT_FLIPS = 16
 _RANDOM_FLIPS = 10_000
 
@@ -174,6 +176,9 @@ def _estimate(quantity: Quantity, drawn: Floats) -> Estimate | None:
     studentised = value - error * np.quantile(deviations[finite], [1 - tail, tail])
     expanded = np.quantile(values[finite], [tail, 1 - tail])
     low, high = min(studentised[0], expanded[0]), max(studentised[1], expanded[1])
+    if n < _ENOUGH_TO_DRAW:
+        reach = stats.t.ppf(0.975, n - 1) * np.sqrt(n / (n - 1)) * error
+        low, high = min(low, value - reach), max(high, value + reach)
     least, most = quantity.within
     if same and value in quantity.within and np.isfinite(most - least):
         # Everybody at the end of the range says no more than n coins that all fell the same way.
