@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -55,12 +56,15 @@ def fit_view(ask: Ask, tokens: Callable[[Ask], int | None], most: int | None) ->
     The prompt and the responses are never cut. The least relevant history goes first: of each kind of
     history the last part, since parts are listed with the most relevant first.
     """
-    if most is None:
+
+    def fits(one: Ask) -> bool:
+        return most is None or (tokens(one) or 0) <= most  # what cannot be counted is for the model to refuse
+
+    if not ask.view.parts or fits(ask):
         return ask, None
-    fitted, needed = ask, tokens(ask)
-    while needed is not None and needed > most and fitted.view.parts:
-        fitted = msgspec.structs.replace(fitted, view=_shorter(fitted.view))
-        needed = tokens(fitted)
+    shorter = [msgspec.structs.replace(ask, view=view) for view in _ever_shorter(ask.view)]
+    # By halving: counting takes longest where there is most to count.
+    fitted = shorter[bisect_left(range(len(shorter) - 1), True, key=lambda place: fits(shorter[place]))]
     return fitted, left_out(ask, fitted)
 
 
@@ -68,6 +72,13 @@ def left_out(ask: Ask, fitted: Ask) -> str | None:
     """What a reader of the score should know about a view that gave way."""
     missing = len(ask.view.parts) - len(fitted.view.parts)
     return f"{missing} of {len(ask.view.parts)} parts of the view did not fit the model's context" if missing else None
+
+
+def _ever_shorter(view: View) -> Iterator[View]:
+    """With a part less each time, down to none."""
+    while view.parts:
+        view = _shorter(view)
+        yield view
 
 
 def _shorter(view: View) -> View:
