@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from palate.engine import SentenceEncoder, Turn, forget_vectors, load_encoder
+from palate.engine import SentenceEncoder, Turn, forget_vectors, load_encoder, token_counter
 from palate.engine._hidden_states import HiddenStateEncoder
 from palate.records import PalateError
-from tiny_models import CAUSAL, CONTEXT, TEXT, TinyModels
+from tiny_models import CAUSAL, CONTEXT, TEXT, TinyModels, tokenizer
 
 TEXTS = ["A pot of green tea.", "", "no", "The garden waits. " * 20, "  \n ", "żółć \ud800 🙂", "</s><|im_end|> odd"]
 PROMPT = "What should I drink in the morning?"
@@ -170,10 +170,13 @@ def test_a_config_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         load_encoder(str(tmp_path))
 
 
-def test_tokens_are_counted_without_special_ones(tiny_models: TinyModels) -> None:
-    encoder = HiddenStateEncoder(str(tiny_models.causal("llama", "bos")))
-    assert encoder.count_tokens("") == 0
-    assert encoder.count_tokens("green tea") == len(encoder.chat.tokenizer.tokenize("green tea"))
+def test_tokens_are_counted_without_special_ones_and_without_the_weights(tmp_path: Path) -> None:
+    tokens = tokenizer("bos")
+    tokens.save_pretrained(tmp_path)
+    count = token_counter(str(tmp_path))
+    assert count("") == 0
+    assert count("green tea") == len(tokens.tokenize("green tea"))
+    assert count("green tea " * 1_000) == len(tokens.tokenize("green tea " * 1_000))
 
 
 def test_a_real_model_finds_like_texts_alike(smollm2: Path) -> None:

@@ -2,7 +2,7 @@
 
 from palate.engine._answers import AnswerCache, CachedLanguageModel
 from palate.engine._doctor import Finding, examine
-from palate.engine._encoder import SentenceEncoder, TextEncoder, load_encoder
+from palate.engine._encoder import SentenceEncoder, TextEncoder, load_encoder, token_counter
 from palate.engine._fingerprint import folder_fingerprint
 from palate.engine._language import (
     ChooseRequest,
@@ -56,6 +56,7 @@ __all__ = [
     "require",
     "text_hash",
     "texts_with_vectors",
+    "token_counter",
     "vectors_folder",
     "weights_folder",
     "yes",

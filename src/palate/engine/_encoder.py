@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
@@ -92,10 +92,6 @@ class SentenceEncoder:
         rows = remembered(self._store, texts, None, self._read)
         return np.stack(rows) if rows else np.zeros((0, self.dimensions), np.float32)
 
-    def count_tokens(self, text: str) -> int:
-        """How many tokens the text has for this model, special ones left out."""
-        return len(self._model.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
-
     def _read(self, pairs: Sequence[Pair]) -> Vectors:
         torch = require("torch", "local")
         model = self._model
@@ -176,6 +172,15 @@ def _quiet() -> None:
     logging = require("transformers", "local").utils.logging
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+
+
+def token_counter(name: str) -> Callable[[str], int]:
+    """What counts the tokens of a text for an encoder, special ones left out; its weights are not loaded for that."""
+    tokenizers = require("tokenizers", "local")
+    tokenizer = tokenizers.Tokenizer.from_file(str(weights_folder(name) / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda text: len(tokenizer.encode(_encodable(text), add_special_tokens=False))
 
 
 @overload

@@ -63,10 +63,6 @@ class HiddenStateEncoder(_Loaded):
         rows = remembered(self._store, texts, contexts, self._read)
         return np.stack(rows) if rows else np.zeros((0, self.dimensions), np.float32)
 
-    def count_tokens(self, text: str) -> int:
-        """How many tokens the text has for this model, special ones left out."""
-        return len(self._tokens([text])[0])
-
     @cached_property
     def _store(self) -> VectorStore:
         return VectorStore(vectors_folder() / self.fingerprint)

@@ -33,9 +33,9 @@ def counter(unit: str) -> Callable[[str], int]:
     """What measures a text: white-space words, or the tokens of the built-in encoder."""
     if unit == "words":
         return lambda text: len(text.split())
-    from palate.engine import load_encoder
+    from palate.engine import token_counter
 
-    return load_encoder("minilm").count_tokens
+    return token_counter("minilm")
 
 
 def fit(fixed: list[Part], history: list[list[Part]], most: int, count: Callable[[str], int]) -> list[Part]:
