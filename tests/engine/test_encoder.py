@@ -112,7 +112,7 @@ def test_contriever_comes_from_the_hub_and_is_mean_pooled(
     program = """
 import torch
 from transformers import AutoModel, AutoTokenizer
-from palate.engine import load_encoder, token_counter
+from palate.engine import load_encoder
 encoder = load_encoder("contriever")
 found = encoder.encode(["some text"])[0]
 tokens = AutoTokenizer.from_pretrained(encoder._folder)("some text", return_tensors="pt")
