@@ -11,16 +11,32 @@ from palate.personal._method import Validate
 
 
 def optimise(parameters: Sequence[Tensor], loss: Callable[[], Tensor], *, steps: int = 200) -> None:
-    """Minimise a smooth loss over all data at once, by L-BFGS with a line search."""
+    """Minimise a smooth loss over all data at once, by L-BFGS with a line search.
+
+    Where the slope is nothing but rounding, the line search may step beyond all numbers. The parameters are then put
+    back to where the loss was lowest, which is where the descent had got to.
+    """
     descent = torch.optim.LBFGS(list(parameters), max_iter=steps, line_search_fn="strong_wolfe")
+    lowest, kept = float("inf"), [one.detach().clone() for one in parameters]
 
     def closure() -> Tensor:
+        nonlocal lowest, kept
         descent.zero_grad()
         value = loss()
         value.backward()  # type: ignore[no-untyped-call]
+        if -torch.inf < (found := float(value.detach())) < lowest:
+            lowest, kept = found, [one.detach().clone() for one in parameters]
         return value
 
-    descent.step(closure)  # type: ignore[no-untyped-call]
+    astray = False
+    try:
+        descent.step(closure)  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        if "without overflow" not in str(error):
+            raise
+        astray = True
+    if astray or not all(one.isfinite().all() for one in parameters):
+        _put(parameters, kept)
 
 
 def descend(
@@ -59,7 +75,11 @@ def descend(
             break
     if validate is None:
         return epochs
-    with torch.no_grad():
-        for one, value in zip(parameters, kept, strict=True):
-            one.copy_(value)
+    _put(parameters, kept)
     return max(1, best_epoch)
+
+
+@torch.no_grad()
+def _put(parameters: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    for one, value in zip(parameters, values, strict=True):
+        one.copy_(value)
