@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All that the docs quote from a GPU, one after another; what each program prints is kept in the folder given.
 #
-#   bash benchmarks/on_a_gpu.sh figures              # about half an hour on an H200
+#   bash benchmarks/on_a_gpu.sh figures              # all parts
 #   bash benchmarks/on_a_gpu.sh figures bon ppo      # only these parts
 #
 # `steer` reads ACL titles and SQuALITY from where PALATE_DATA points; the others need no data.
