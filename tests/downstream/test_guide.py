@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
-import numpy as np
 import pytest
+from drinks import SMALL, drinks
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -29,14 +28,12 @@ from palate.downstream import (  # noqa: E402
 )
 from palate.downstream._guide import _results  # noqa: E402
 from palate.downstream._guide._measure import Measurement  # noqa: E402
-from palate.engine import LikelihoodRequest, LocalModel, Sampling, Turn, WriteRequest  # noqa: E402
-from palate.records import Benchmark, Card, Comparison, Completion, PalateError, RewardModel, User  # noqa: E402
+from palate.engine import LocalModel, Sampling, Turn, WriteRequest  # noqa: E402
+from palate.records import Comparison, Completion, PalateError, RewardModel  # noqa: E402
 from palate.rewards import make_reward_model  # noqa: E402
 from tiny_models import TinyModels, build, save  # noqa: E402
 
-SMALL = Guiding(top_k=4, tokens=6)
 FILES = ("likelihoods.jsonl", "rewards.jsonl", "ratings.jsonl", "generations.jsonl", "outcomes.jsonl", "marks.jsonl")
-ANSWERS = ("A pot of green tea.", "Coffee", "The kettle sings", "Slowly, in the garden")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,26 +42,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)  # so small that a second thread only waits
     yield
     torch.set_num_threads(threads)
-
-
-def drinks(pairs: int = 4, completions: int = 0) -> Benchmark:
-    people = {f"user-{one}": User(id=f"user-{one}") for one in range(max(pairs, completions))}
-    asked = tuple(
-        Comparison(
-            id=f"item-{one}",
-            user_id=f"user-{one}",
-            prompt=f"What should I drink in the morning? {one}",
-            responses=(ANSWERS[one % 4], ANSWERS[(one + 1) % 4]),
-            preferred=one % 2,
-        )
-        for one in range(pairs)
-    )
-    wrote = tuple(
-        Completion(id=f"own-{one}", user_id=f"user-{one}", prompt=f"And you? {one}", text="Green tea.")
-        for one in range(completions)
-    )
-    card = Card(name="drinks", title="Drinks", version="1", licence="none", source="made for the tests")
-    return Benchmark(card=card, users=people, comparisons=asked, completions=wrote)
 
 
 class Letters:
@@ -97,64 +74,6 @@ def texts(summary: GuideSummary) -> dict[tuple[str, float, str], str]:
     return {(line.rm, line.weight, line.item): line.text for line in run.generations().values()}
 
 
-def test_at_weight_nought_policy_accuracy_is_the_likelihoods(tiny_models: TinyModels, tmp_path: Path) -> None:
-    policy = LocalModel(str(tiny_models.causal()), device="cpu")
-    reward = f"classifier:{tiny_models.classifier()}"
-    benchmark = drinks(8)
-    summary = guide(benchmark, policy, [reward], views=["none"], guiding=SMALL, out=tmp_path)
-    assert summary.complete
-    whole, normalised = [], []
-    likelihoods = GuideRun.open(Path(summary.run)).likelihoods()
-    for item in benchmark.comparisons:
-        request = LikelihoodRequest(turns=(Turn("user", item.prompt),), continuations=item.responses)
-        [plain] = policy.likelihood([request])
-        assert isinstance(plain, list)
-        kept = likelihoods["none", item.id].answers
-        assert [sum(one.log_probabilities) for one in kept] == pytest.approx([one.total for one in plain], abs=1e-4)
-        assert [len(one.tokens) for one in kept] == [one.tokens for one in plain]
-        own, other = plain[item.preferred], plain[1 - item.preferred]
-        whole.append(own.total > other.total)
-        normalised.append(own.total / own.tokens > other.total / other.tokens)
-    [result] = summary.accuracies
-    alone = result.policy_accuracy[0]
-    assert alone.weight == 0
-    assert alone.whole.value == np.mean(whole)
-    assert alone.normalised.value == np.mean(normalised)
-    assert alone.over_alone.value == 0
-    assert 0 < np.mean(whole) < 1, "a benchmark on which the answer could be wrong"
-
-
-def test_at_large_weights_the_order_is_that_of_the_rewards_regret(tiny_models: TinyModels, tmp_path: Path) -> None:
-    """The regret is computed here from whole texts, read one by one, and the policy's own logits."""
-    policy = LocalModel(str(tiny_models.causal()), device="cpu")
-    reward = make_reward_model(f"classifier:{tiny_models.classifier(seed=3)}")
-    benchmark = drinks(6)
-    summary = guide(benchmark, policy, [reward], views=["none"], guiding=SMALL, weights=[1e6], out=tmp_path)
-    right = {"whole": [], "normalised": []}
-    for item in benchmark.comparisons:
-        regrets = [plain_regret(policy, reward, item.prompt, text, SMALL.top_k) for text in item.responses]
-        for name, of in (("whole", np.sum), ("normalised", np.mean)):
-            values = [float(of(one)) for one in regrets]
-            right[name].append(values[item.preferred] > values[1 - item.preferred])
-    [result] = summary.accuracies
-    _, large, limit = result.policy_accuracy
-    assert (large.weight, limit.weight) == (1e6, None)
-    for one in (large, limit):
-        assert one.whole.value == np.mean(right["whole"])
-        assert one.normalised.value == np.mean(right["normalised"])
-    assert 0 < np.mean(right["whole"]) < 1
-
-
-def test_a_reward_that_says_nothing_moves_policy_accuracy_at_no_weight(tiny_models: TinyModels, tmp_path: Path) -> None:
-    policy = LocalModel(str(tiny_models.causal()), device="cpu")
-    summary = guide(drinks(8), policy, ["overlap"], views=["none"], guiding=SMALL, weights=[1, 1e6], out=tmp_path)
-    [result] = summary.accuracies
-    alone, *steered = result.policy_accuracy
-    assert [one.weight for one in steered] == [1, 1e6, None]
-    for one in steered:
-        assert (one.whole.value, one.normalised.value) == (alone.whole.value, alone.normalised.value)
-
-
 @pytest.mark.parametrize("kind", ["classifier", "of one's own"])
 def test_a_reward_that_is_no_number_guides_nothing(kind: str, tiny_models: TinyModels, tmp_path: Path) -> None:
     """Neither from a follower that keeps what it has read, nor from a model that is asked anew."""
@@ -182,35 +101,6 @@ class NotANumber:
 
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         return [Rating([math.nan] * len(ask.responses)) for ask in asks]
-
-
-def plain_regret(policy: LocalModel, reward: RewardModel, prompt: str, text: str, top: int) -> list[float]:
-    turns = (Turn("user", prompt),)
-    group = policy.answers(turns, [text])
-    row, begin = [*group.prefix, *group.continuations[0]], len(group.prefix)
-    with torch.inference_mode():
-        logits = policy._model(input_ids=torch.tensor([row])).logits[0]
-    regrets = []
-    for place in range(begin, len(row)):
-        tokens = {*logits[place - 1].topk(top).indices.tolist(), row[place]}
-        rewards = {}
-        for token in tokens:
-            ask = Ask(id="x", prompt=prompt, responses=(policy.decoded([*row[begin:place], token]),))
-            [rating] = reward.rate([ask])
-            assert rating.scores is not None
-            rewards[token] = rating.scores[0]
-        regrets.append(rewards[row[place]] - max(rewards.values()))
-    return regrets
-
-
-def test_the_last_reward_of_a_response_is_that_of_the_whole_one(tiny_models: TinyModels, tmp_path: Path) -> None:
-    policy, reward = str(tiny_models.causal()), f"classifier:{tiny_models.classifier()}"
-    run = GuideRun.open(Path(guide(drinks(3), policy, [reward], views=["none"], guiding=SMALL, out=tmp_path).run))
-    for (_, rm, view, item), line in run.rewards().items():
-        scores = run.ratings()[rm, view, item].rating.scores
-        assert scores is not None
-        for answer, rewards, score in zip(run.likelihoods()["none", item].answers, line.rewards, scores, strict=True):
-            assert rewards[-1][answer.candidates[-1][2]] == pytest.approx(score, abs=1e-4)
 
 
 @pytest.mark.parametrize("chunk", [1, 3])
@@ -370,23 +260,6 @@ def test_texts_that_go_on_side_by_side_do_not_see_each_other(
         for own_rewards, others in zip(followed.rewards, other_rewards[name].rewards, strict=True):
             for place, other_place in zip(own_rewards, others, strict=True):
                 assert place == pytest.approx(other_place, abs=1e-4)
-
-
-def test_weights_can_be_had_afterwards_without_a_model(tiny_models: TinyModels, tmp_path: Path) -> None:
-    policy, reward = str(tiny_models.causal()), f"classifier:{tiny_models.classifier()}"
-    asked = guide(drinks(5), policy, [reward], views=["none"], guiding=SMALL, weights=[3, 30], out=tmp_path)
-    other = guide(drinks(5), policy, [reward], views=["none"], guiding=SMALL, weights=[7], out=tmp_path)
-    again = summarise_guide(GuideRun.open(Path(other.run)), weights=[3, 30])
-    assert again.accuracies == asked.accuracies
-
-
-def test_ties_are_half(tiny_models: TinyModels, tmp_path: Path) -> None:
-    benchmark = drinks(2)
-    same = [msgspec.structs.replace(item, responses=("Tea", "Tea")) for item in benchmark.comparisons]
-    benchmark = msgspec.structs.replace(benchmark, comparisons=tuple(same))
-    summary = guide(benchmark, str(tiny_models.causal()), ["longest"], views=["none"], guiding=SMALL, out=tmp_path)
-    for point in summary.accuracies[0].policy_accuracy:
-        assert point.normalised.value == point.whole.value == 0.5
 
 
 def test_what_cannot_be_rated_is_left_out_with_its_reason(tiny_models: TinyModels, tmp_path: Path) -> None:
