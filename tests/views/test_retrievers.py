@@ -1,5 +1,10 @@
 """Retrievers rank; ids and texts stay together because only indices are handed round."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,3 +54,12 @@ def test_an_unknown_retriever_suggests_the_nearest() -> None:
 @given(st.text(), st.lists(st.text(), max_size=6), st.sampled_from(["bm25", "recent", "random"]))
 def test_any_text_gives_every_index_once(query: str, texts: list[str], name: str) -> None:
     assert sorted(ranked(name, query, texts)) == list(range(len(texts)))
+
+
+def test_bm25_does_not_wake_jax(tmp_path: Path) -> None:
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "__init__.py").write_text("raise SystemExit('JAX was loaded, and takes the GPU')")
+    look = "from palate.views import Search, make_retriever; make_retriever('bm25').rank([Search('k', 'tea', ['tea'])])"
+    paths = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", look], env=paths, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

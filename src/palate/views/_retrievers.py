@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import random
+import sys
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from types import ModuleType
 from typing import Protocol
 
 import msgspec
@@ -72,8 +75,7 @@ class _BM25:
         return [_best_first(self._scores(search)) for search in searches]
 
     def _scores(self, search: Search) -> np.ndarray:
-        import bm25s
-
+        bm25s = _bm25s()
         documents = [_words(text) for text in search.texts]
         if not any(documents):
             return np.zeros(len(documents))
@@ -83,11 +85,21 @@ class _BM25:
         return np.asarray(index.get_scores(known)) if known else np.zeros(len(documents))
 
 
+@cache
+def _bm25s() -> ModuleType:
+    """The library, kept from JAX: where that is installed it would take three quarters of a GPU's memory for a sort."""
+    hidden = {"jax": None, "jax.lax": None} if "jax" not in sys.modules else {}
+    sys.modules.update(hidden)  # type: ignore[arg-type]
+    try:
+        return importlib.import_module("bm25s")
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
 @lru_cache(maxsize=200_000)
 def _words(text: str) -> list[str]:
-    import bm25s
-
-    [words] = bm25s.tokenize([text], stopwords="en", return_ids=False, show_progress=False)
+    [words] = _bm25s().tokenize([text], stopwords="en", return_ids=False, show_progress=False)
     return list(words)
 
 
