@@ -19,6 +19,7 @@ from palate.downstream._ppo._ppo import (  # noqa: E402
     token_rewards,
     value_losses,
     whiten,
+    within_prompts,
 )
 
 MASK = torch.tensor([[True, True, True], [True, True, False]])
@@ -69,6 +70,12 @@ def test_whitening_looks_at_real_tokens_only() -> None:
 @pytest.mark.parametrize("level", [0.0, 5.0, -12345.678])
 def test_values_that_are_all_the_same_are_whitened_to_nothing(level: float) -> None:
     assert near(whiten(torch.full((2, 3), level), MASK), [[0.0] * 3, [0.0] * 3])
+
+
+def test_rewards_are_measured_from_the_mean_of_their_prompt() -> None:
+    rewards = torch.tensor([1.0, 3.0, 10.0, 10.0])
+    assert within_prompts(rewards, 2).tolist() == [-1.0, 1.0, 0.0, 0.0]
+    assert within_prompts(rewards, 1) is rewards
 
 
 def test_a_text_is_measured_by_the_others_of_its_prompt() -> None:

@@ -34,7 +34,7 @@ def ppo(
     kl: float = 0.05,
     kl_target: float | None = None,
     kl_horizon: int = 10_000,
-    trace: float = 0.95,
+    trace: float = 1.0,
     clip: float = 0.2,
     value_clip: float = 0.2,
     whiten_rewards: bool = True,
@@ -101,13 +101,13 @@ def ppo(
     kl_horizon
         Over about so many texts the coefficient answers.
     trace
-        Lambda of the generalised advantage estimate.
+        Lambda of the generalised advantage estimate; below 1 the reward fades on its way to earlier tokens.
     clip
         How far a token's probability ratio may move from one.
     value_clip
         How far a value may move from the one before the step.
     whiten_rewards
-        Give the rewards of a step mean 0 and deviation 1.
+        Measure rewards from the mean of their prompt's texts, and give those of a step deviation 1.
     cut_off_penalty
         Taken from the reward of a text that was cut off at the most tokens.
     unscored

@@ -1,6 +1,7 @@
 """Where models run: this process, or a server. torch is imported here, and only when a model is used."""
 
 from palate.engine._answers import AnswerCache, CachedLanguageModel
+from palate.engine._attention import steady_attention
 from palate.engine._doctor import Finding, examine
 from palate.engine._encoder import SentenceEncoder, TextEncoder, load_encoder, token_counter
 from palate.engine._fingerprint import folder_fingerprint
@@ -54,6 +55,7 @@ __all__ = [
     "open_by_spec",
     "open_language_model",
     "require",
+    "steady_attention",
     "text_hash",
     "texts_with_vectors",
     "token_counter",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+from palate.engine._attention import steady_attention
 from palate.engine._decoder import Decoder
 from palate.engine._draw import Draw
 
@@ -108,12 +109,13 @@ class Decoding:
         self._written[:, :, 0] = self._first[:, None]
 
     def _read_prompts(self) -> Tensor:
-        return torch.cat(
-            [
-                self._decoder.read(self._prompts[first:last], self._memory, first, self._angles)
-                for first, last in self._readings()
-            ]
-        )
+        with steady_attention():
+            return torch.cat(
+                [
+                    self._decoder.read(self._prompts[first:last], self._memory, first, self._angles)
+                    for first, last in self._readings()
+                ]
+            )
 
     def _readings(self) -> Iterator[tuple[int, int]]:
         """As many prompts at once as keep the processor busy, and no more, since reading takes memory."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import numpy as np
 
+from palate.engine._attention import steady_attention
 from palate.engine._fingerprint import folder_fingerprint
 from palate.engine._optional import require
 from palate.engine._vectors import Pair, Vectors, VectorStore, remembered, vectors_folder
@@ -108,7 +109,7 @@ class SentenceEncoder:
         for batch in batches_of_like_length(lengths, TOKENS_A_BATCH):
             kept = {key: [windows[key][i] for i in batch] for key in ("input_ids", "attention_mask")}
             features = model.tokenizer.pad(kept, return_tensors="pt").to(model.device)
-            with torch.inference_mode():
+            with torch.inference_mode(), steady_attention():
                 read = self._every_layer(features) if self._layers else model(dict(features))["sentence_embedding"]
             vectors = read.float().cpu().numpy()
             for position, vector in zip(batch, vectors, strict=True):

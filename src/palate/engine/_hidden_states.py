@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from palate.engine._attention import steady_attention
 from palate.engine._encoder import Layer, average_windows, batches_of_like_length, spread_layers
 from palate.engine._language import Turn
 from palate.engine._local import _Loaded
@@ -111,7 +112,7 @@ class HiddenStateEncoder(_Loaded):
         for row, window in enumerate(windows):
             ids[row, : len(window)] = [*window.head, *window.own]
             weights[row, len(window.head) : len(window)] = 1 / len(window.own)
-        with torch.inference_mode():
+        with torch.inference_mode(), steady_attention():
             states = self._states(torch.from_numpy(ids).to(self._device)).float()
             pooled = torch.bmm(torch.from_numpy(weights).to(self._device)[:, None], states)[:, 0]
         found: Vectors = pooled.cpu().numpy()

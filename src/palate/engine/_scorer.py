@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from palate.engine._attention import steady_attention
 from palate.engine._packing import Group, Positions, can_pack, pack, packed_attention, reading, window
 
 LOGITS_AT_ONCE = 2**27
@@ -50,7 +51,7 @@ class Scorer:
         while waiting:
             batch = waiting.pop()
             try:
-                with torch.inference_mode():
+                with torch.inference_mode(), steady_attention():
                     found = self._packed(groups, batch, finish) if packs else self._cached(groups, batch, finish)
             except torch.OutOfMemoryError:
                 torch.cuda.empty_cache()
@@ -261,7 +262,7 @@ def read_both_ways(model: Any, groups: Sequence[Group], label: int, pad: int) ->
         for row, index in enumerate(some):
             ids[row, : len(rows[index])] = torch.tensor(rows[index], dtype=torch.long)
             mask[row, : len(rows[index])] = 1
-        with torch.inference_mode():
+        with torch.inference_mode(), steady_attention():
             logits = model(input_ids=ids.to(device), attention_mask=mask.to(device)).logits
         found[torch.tensor(some, device=device)] = logits[:, label].float()
         start += len(some)

@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from palate.engine import LikelihoodRequest, LocalClassifier, folder_fingerprint, require, weights_folder
+from palate.engine import (
+    LikelihoodRequest,
+    LocalClassifier,
+    folder_fingerprint,
+    require,
+    steady_attention,
+    weights_folder,
+)
 from palate.personal._lora_settings import LoraSettings
 from palate.records import Ask
 from palate.rewards import conversation
@@ -72,7 +79,8 @@ class TunedClassifier(LocalClassifier):
         ids = torch.zeros((len(rows), int(lengths.max())), dtype=torch.long)
         for place, row in enumerate(rows):
             ids[place, : len(row)] = torch.tensor(row)
-        states = self._model.base_model(input_ids=ids.to(self._device), use_cache=False).last_hidden_state
+        with steady_attention():
+            states = self._model.base_model(input_ids=ids.to(self._device), use_cache=False).last_hidden_state
         last = states[torch.arange(len(rows), device=self._device), lengths - 1]
         found: torch.Tensor = self._model.score(last.float())[:, 0]
         return found

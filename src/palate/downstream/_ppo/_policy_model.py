@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import DynamicCache
 
 from palate.downstream._ppo._settings import Training
-from palate.engine import LocalModel, require, yes
+from palate.engine import LocalModel, require, steady_attention, yes
 from palate.records import PalateError, parse_spec, unknown_name
 
 
@@ -22,9 +23,12 @@ from palate.records import PalateError, parse_spec, unknown_name
 class Texts:
     """Prompts and responses as tensors; prompts are filled up on the left, responses on the right."""
 
-    ids: Tensor
-    attended: Tensor
-    places: Tensor
+    prompts: Tensor
+    """Each prompt once, however many responses there are to it: (prompts, longest prompt)."""
+    shown: Tensor
+    """Which tokens of the prompts there are."""
+    owner: Tensor
+    """For each text, which of the prompts is its own."""
     responses: Tensor
     mask: Tensor
     """Which tokens of the responses there are: (texts, longest response)."""
@@ -74,6 +78,7 @@ class PolicyModel(LocalModel):
             # Weights from a file lie at any address, and where they lie decides how sums are rounded.
             part.data = part.data.clone()
         self._reference: Any = None
+        self._whole = training.gradient_checkpointing or not self._reader.able
         if self._lora:
             self._trained = self._with_adapters(training.lora, seed)
         else:
@@ -86,7 +91,7 @@ class PolicyModel(LocalModel):
         if training.gradient_checkpointing:
             self._trained.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
             self._trained.train()
-        self._states: Tensor | None = None
+        self._states: list[Tensor] = []
         self._trained.get_output_embeddings().register_forward_pre_hook(self._keep_states)
         self.parameters = [one for one in self._trained.parameters() if one.requires_grad]
         self.value_head: ValueHead | None = None
@@ -106,7 +111,7 @@ class PolicyModel(LocalModel):
             return peft.get_peft_model(deepcopy(self._model), shape)
 
     def _keep_states(self, _: nn.Module, given: tuple[Tensor, ...]) -> None:
-        self._states = given[0].detach()
+        self._states.append(given[0].detach())
 
     def sample(self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], training: Training) -> list[list[Any]]:
         """So many texts for each prompt, with the engine's sampler; it notices by itself that weights changed."""
@@ -122,23 +127,32 @@ class PolicyModel(LocalModel):
 
     def texts(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Texts:
         """Pairs of prompt and response as tensors on the device."""
-        before, after = max(len(prompt) for prompt, _ in rows), max(len(response) for _, response in rows)
-        ids = torch.full((len(rows), before + after), self.chat.tokenizer.pad_token_id or 0)
-        attended = torch.zeros_like(ids)
-        for place, (prompt, response) in enumerate(rows):
-            span = slice(before - len(prompt), before + len(response))
-            ids[place, span] = torch.tensor([*prompt, *response])
-            attended[place, span] = 1
-        ids, attended = ids.to(self.torch_device), attended.to(self.torch_device)
-        places = (attended.cumsum(1) - 1).clamp(min=0)
-        return Texts(ids, attended, places, ids[:, before:], attended[:, before:].bool())
+        numbers = {prompt: number for number, prompt in enumerate(dict.fromkeys(tuple(prompt) for prompt, _ in rows))}
+        prompts, shown = self._filled_up(list(numbers), left=True)
+        responses, mask = self._filled_up([response for _, response in rows], left=False)
+        owner = torch.tensor([numbers[tuple(prompt)] for prompt, _ in rows], device=self.torch_device)
+        return Texts(prompts, shown, owner, responses, mask)
+
+    def _filled_up(self, rows: Sequence[Sequence[int]], *, left: bool) -> tuple[Tensor, Tensor]:
+        """Rows of tokens as one tensor, and which of its places are tokens."""
+        longest = max(map(len, rows))
+        ids = torch.full((len(rows), longest), self.chat.tokenizer.pad_token_id or 0)
+        there = torch.zeros_like(ids, dtype=torch.bool)
+        for place, row in enumerate(rows):
+            span = slice(longest - len(row), longest) if left else slice(len(row))
+            ids[place, span] = torch.tensor(row)
+            there[place, span] = True
+        return ids.to(self.torch_device), there.to(self.torch_device)
 
     def logits(self, texts: Texts) -> tuple[Tensor, Tensor]:
         """What the policy expects at each token of the responses, over the temperature; and its hidden states."""
+        self._states = []
         found = self._read(self._trained, texts)
-        assert self._states is not None
-        states, self._states = self._states[:, :-1].float(), None
-        return found, states
+        first, *rest = self._states
+        self._states = []
+        if not self._whole:
+            first = first[texts.owner]
+        return found, torch.cat([first, *rest], dim=1)[:, : found.shape[1]].float()
 
     def reference_logits(self, texts: Texts) -> Tensor:
         """The same of the policy as it was before training."""
@@ -151,16 +165,49 @@ class PolicyModel(LocalModel):
         autocast: AbstractContextManager[Any] = nullcontext()
         if self._dtype == "bfloat16":
             autocast = torch.autocast(self.torch_device.type, torch.bfloat16)
-        with autocast:
-            answer = model(
-                input_ids=texts.ids,
-                attention_mask=texts.attended,
-                position_ids=texts.places,
-                logits_to_keep=texts.responses.shape[1] + 1,
-                use_cache=False,
-            )
-        logits: Tensor = answer.logits[:, :-1].float()
+        with autocast, steady_attention():
+            logits = (self._read_whole if self._whole else self._read_shared)(model, texts).float()
         return logits if self._temperature == 1 else logits / self._temperature
+
+    @staticmethod
+    def _read_shared(model: Any, texts: Texts) -> Tensor:
+        """Every prompt is read once, and its responses go on from there; gradients find their way back through it."""
+        cache: Any = DynamicCache()
+        first = model(
+            input_ids=texts.prompts,
+            attention_mask=texts.shown.long(),
+            position_ids=_counted(texts.shown),
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        ).logits[texts.owner]
+        length = texts.responses.shape[1] - 1  # nothing is expected after the last token
+        if not length:
+            return first  # type: ignore[no-any-return]
+        for layer in cache.layers:
+            layer.keys, layer.values = layer.keys[texts.owner], layer.values[texts.owner]
+        seen = torch.cat([texts.shown[texts.owner], texts.mask[:, :-1]], dim=1)
+        rest = model(
+            input_ids=texts.responses[:, :-1],
+            attention_mask=seen.long(),
+            position_ids=_counted(seen)[:, -length:],
+            past_key_values=cache,
+            use_cache=True,
+        ).logits
+        return torch.cat([first, rest], dim=1)
+
+    @staticmethod
+    def _read_whole(model: Any, texts: Texts) -> Tensor:
+        """Prompt and response in one: activations that are computed twice cannot go on from what was kept."""
+        seen = torch.cat([texts.shown[texts.owner], texts.mask], dim=1)
+        answer = model(
+            input_ids=torch.cat([texts.prompts[texts.owner], texts.responses], dim=1),
+            attention_mask=seen.long(),
+            position_ids=_counted(seen),
+            logits_to_keep=texts.responses.shape[1] + 1,
+            use_cache=False,
+        )
+        return answer.logits[:, :-1]  # type: ignore[no-any-return]
 
     @torch.no_grad()
     def refresh(self) -> None:
@@ -195,6 +242,11 @@ class PolicyModel(LocalModel):
         """A folder that transformers, and so palate, loads like any other; adapters are merged."""
         self._model.save_pretrained(folder)
         self.chat.tokenizer.save_pretrained(folder)
+
+
+def _counted(there: Tensor) -> Tensor:
+    """The position of each token among those that are there."""
+    return (there.cumsum(1) - 1).clamp(min=0)
 
 
 def open_policy_model(spec: str, device: object = None) -> PolicyModel:

@@ -7,9 +7,11 @@ A step of training:
 3. **Experience.** The training weights read every text once: log-probabilities, entropies, values; the reference
    reads the same batches. The ratio of the first update is therefore 1 whatever the sampler rounded.
 4. **Advantages.** Each token pays for its divergence from the reference; the last token gets the reward.
+   Rewards are measured from the mean of the prompt's texts, so that no prompt pushes all of its texts one way.
    `ppo`: generalised advantage estimates against the value head, whitened. `rloo`: the mean of the other texts of
    the prompt is the baseline of the whole text.
-5. **Update.** `epochs` times over the texts in `minibatches` parts, with ratios and values clipped.
+5. **Update.** `epochs` times over the texts in `minibatches` parts, with ratios and values clipped. A prompt's texts
+   stay together, so that it is read once for all of them.
 
 Sampling and shuffling are seeded by the number of the step, so a run that goes on from a checkpoint is the run that
 was never stopped. Schulman et al. 2017 (PPO), 2016 (GAE); Ziegler et al. 2019 (KL control); Ahmadian et al. 2024
@@ -61,6 +63,12 @@ def whiten(values: Tensor, mask: Tensor, together: Together = ALONE) -> Tensor:
     same = variance <= 1e-12 * (1 + mean**2)
     scale = torch.where(same, 0.0, torch.where(same, 1.0, variance).rsqrt())
     return torch.where(mask, (values - mean) * scale, 0.0).to(values.dtype)
+
+
+def within_prompts(rewards: Tensor, samples: int) -> Tensor:
+    """Each text's reward less the mean of its prompt's texts, which stand side by side; alone, it stays as it is."""
+    groups = rewards.view(-1, samples)
+    return (groups - groups.mean(1, keepdim=True)).flatten() if samples > 1 else rewards
 
 
 def token_rewards(divergences: Tensor, mask: Tensor, rewards: Tensor, coefficient: float) -> Tensor:
@@ -125,11 +133,6 @@ class Text:
     """Its tokens, the end token among them where there was one."""
     finished: bool
     reward: float
-
-    @property
-    def length(self) -> int:
-        """What it takes to read it."""
-        return len(self.prompt) + len(self.response)
 
 
 @dataclass
@@ -252,7 +255,9 @@ class Trainer:
         there = torch.ones_like(given, dtype=torch.bool)
         if not int(self.together.sum(there.sum())):
             raise PalateError(f"step {self.step + 1}: every text is unscored, so there is nothing to learn from")
-        rewards = whiten(given, there, self.together) if training.whiten_rewards else given
+        rewards = given
+        if training.whiten_rewards:
+            rewards = whiten(within_prompts(given, training.samples), there, self.together)
         cut_off = torch.tensor([not text.finished for text in texts], dtype=torch.bool, device=device)
         rewards = (rewards - training.cut_off_penalty * cut_off).float()
         tokens = token_rewards(made.logs - made.reference_logs, made.mask, rewards, self.kl_coefficient)
@@ -266,16 +271,19 @@ class Trainer:
         return made, given
 
     def _batches(self, texts: Sequence[Text], places: Sequence[int]) -> Iterator[list[int]]:
-        """Texts of like length together, as many as the token budget lets be read at once."""
+        """Texts of one prompt together, as many as the token budget lets be read at once; each prompt is read once."""
         some: list[int] = []
+        prompts: set[int] = set()
         before = after = 0
-        for place in sorted(places, key=lambda place: -texts[place].length):
-            wider = max(before, len(texts[place].prompt)), max(after, len(texts[place].response))
-            if some and (len(some) + 1) * sum(wider) > self.training.batch_tokens:
+        for place in sorted(places, key=lambda place: (-len(texts[place].prompt), place)):
+            number = place // self.training.samples
+            own = len(texts[place].prompt), len(texts[place].response)
+            before, after = max(before, own[0]), max(after, own[1])
+            prompts.add(number)
+            if some and len(prompts) * before + (len(some) + 1) * after > self.training.batch_tokens:
                 yield some
-                some, wider = [], (len(texts[place].prompt), len(texts[place].response))
+                some, prompts, (before, after) = [], {number}, own
             some.append(place)
-            before, after = wider
         if some:
             yield some
 
@@ -286,8 +294,9 @@ class Trainer:
         sums = torch.zeros(4, dtype=torch.float64, device=self.policy.torch_device)  # loss, value loss, clipped, tokens
         norms = 0.0
         for epoch in range(self.training.epochs):
-            order = np.random.default_rng([self.seed, self.step, epoch]).permutation(len(texts))
-            for part in np.array_split(order, self.training.minibatches):
+            random = np.random.default_rng([self.seed, self.step, epoch])
+            prompts = random.permutation(np.arange(len(texts)).reshape(-1, self.training.samples))
+            for part in np.array_split(random.permuted(prompts, axis=1).ravel(), self.training.minibatches):
                 count = self.together.sum(experience.mask[torch.from_numpy(part)].sum()).clamp(min=1)
                 for places in self._batches(texts, part.tolist()):
                     sums += self._learn(texts, experience, places, count)

@@ -50,14 +50,16 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     """Over about so many texts the coefficient answers to a divergence that is off target."""
     discount: float = 1.0
     """Of later rewards, for each token."""
-    trace: float = 0.95
-    """Lambda of the generalised advantage estimate."""
+    trace: float = 1.0
+    """Lambda of the generalised advantage estimate. Below 1 the reward, which comes at the end, fades on its way back
+    to the tokens before it, unless the value head already foresees it."""
     clip: float = 0.2
     """A token's probability ratio moves no further than this from one."""
     value_clip: float = 0.2
     """A value moves no further than this from the value before the step."""
     whiten_rewards: bool = True
-    """Rewards of a step are given mean 0 and deviation 1, so that all reward models weigh alike against the KL."""
+    """Rewards are measured from the mean of their prompt's texts and given deviation 1 over a step, so that levels
+    of prompts and users do not matter and all reward models weigh alike against the KL."""
     cut_off_penalty: float = 0.0
     """Taken from the reward (after whitening) of a text that was cut off at the most tokens."""
     unscored: Literal["stop", "leave-out"] = "stop"
