@@ -30,6 +30,15 @@ part() { # NAME COMMAND ...: run it unless it is done, and keep what it prints
 }
 
 palate() { "$python" -m palate "$@"; }
+ppo_side_by_side() { # the seeds at once, since one run leaves the GPU waiting; the models that pay are trained first
+    local ours=("$python" benchmarks/ppo_sim.py --out "$folder/ppo" --batch-tokens 16384) seed
+    "${ours[@]}" --minutes 0 >/dev/null
+    for seed in 0 1 2; do
+        "${ours[@]}" --seeds $seed >"$folder/ppo-$seed.txt" 2>&1 &
+    done
+    wait
+    "${ours[@]}" --report
+}
 model=smollm2,device=cuda
 steering=(--policy "$model" --rm embedding --rm overlap --rm "likelihood:$model" -n 16 --temperature 0.7 --out "$folder/runs")
 examples=(--in-context posts:3 --in-context posts:3@recent --in-context posts:3@random)
@@ -49,9 +58,9 @@ for name in ${parts[*]}; do
                 -n 8 --tokens 48 --limit 600
             part titles palate steer "$folder/titles" "${steering[@]}" "${examples[@]}" --view posts:5 --tokens 48 --limit 300
             part squality palate steer squality "${steering[@]}" "${examples[@]}" --view posts:3 --budget words:800 \
-                --tokens 256 --limit 300
+                --tokens 128 --limit 200
             ;;
-        ppo) part ppo "$python" benchmarks/ppo_sim.py --out "$folder/ppo" --batch-tokens 32768 ;;
+        ppo) part ppo ppo_side_by_side ;;
         *) echo "no part is called $name; there are bon, guide, serve, steer, ppo, scoring and sampling" >&2 && exit 2 ;;
     esac
 done
