@@ -31,7 +31,7 @@ part() { # NAME COMMAND ...: run it unless it is done, and keep what it prints
 
 palate() { "$python" -m palate "$@"; }
 ppo_side_by_side() { # the seeds at once, since one run leaves the GPU waiting; the models that pay are trained first
-    local ours=("$python" benchmarks/ppo_sim.py --out "$folder/ppo" --batch-tokens 16384) seed
+    local ours=("$python" benchmarks/ppo_sim.py --out "$folder/ppo" --batch-tokens 32768) seed
     "${ours[@]}" --minutes 0 >/dev/null
     for seed in 0 1 2; do
         "${ours[@]}" --seeds $seed >"$folder/ppo-$seed.txt" 2>&1 &

@@ -51,7 +51,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--prompts", type=int, default=64)
     parser.add_argument("--samples", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=96)
-    parser.add_argument("--learning-rate", type=float, default=2e-5)
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--minibatches", type=int, default=2)
+    parser.add_argument("--learning-rate", type=float, default=3e-5)
     parser.add_argument("--kl", type=float, default=0.05)
     parser.add_argument("--batch-tokens", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no run after this long")
@@ -82,6 +84,8 @@ def runs(options: argparse.Namespace) -> Iterator[tuple[str, int, PpoSummary]]:
         prompts=options.prompts,
         samples=options.samples,
         tokens=options.tokens,
+        epochs=options.epochs,
+        minibatches=options.minibatches,
         learning_rate=options.learning_rate,
         kl=options.kl,
         unscored="leave-out",  # an empty text has no utility; it is not paid, and it does not end the run
