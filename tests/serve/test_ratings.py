@@ -108,6 +108,27 @@ def test_asks_of_one_user_are_merged_and_split_again_without_changing_a_score(ti
         assert one.note == other.note
 
 
+def test_a_profile_that_was_read_before_gives_the_same_scores_to_the_bit(tiny_models: TinyModels) -> None:
+    """The tokens of profiles and prompts are kept: nobody may get those of another, whoever asked before."""
+    spec = f"classifier:{tiny_models.classifier()}"
+    asks = [
+        trainer_ask(f"{user} {prompt} {text}", prompt, [text], user_id=user, view=f"I am {user}. " * 5)
+        for user in ("ann", "bob", "cem")
+        for prompt in ("Morning?", "Evening?")
+        for text in ("Tea.", "A pot of green tea.")
+    ]
+    fresh = [rate(make_reward_model(spec), [ask])[0] for ask in asks]
+    assert len({rating.scores for rating in fresh}) == len(asks)
+    used = make_reward_model(spec)
+    for _ in range(2):
+        assert [rate(used, [ask])[0] for ask in asks] == fresh
+    batcher = Batcher(used)
+    answers = [batcher.submit([ask]) for ask in asks * 3]
+    batcher.close()
+    for answer, expected in zip(answers, fresh * 3, strict=True):
+        assert answer.result()[0].scores == pytest.approx(expected.scores, abs=1e-5)
+
+
 def test_a_judge_of_pairs_is_never_shown_the_responses_of_another_request() -> None:
     class Rank:
         name = "rank"

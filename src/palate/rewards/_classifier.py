@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from palate.engine import Failure, LikelihoodRequest, LocalClassifier, yes
 from palate.records import Ask, PalateError, Rating
 from palate.rewards._follow import Follower, Following
 from palate.rewards._prompts import conversation, fit_view
+
+if TYPE_CHECKING:
+    from palate.engine._packing import Group
 
 
 class ClassifierReward:
@@ -54,14 +58,21 @@ class ClassifierReward:
 
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """The logit of each response."""
-        fitted = [
-            fit_view(ask, lambda one: self._model.count_tokens(self._request(one)), self._model.context) for ask in asks
-        ]
-        requests = [self._request(ask) for ask, _ in fitted]
+        fitted = [self._fitted(ask) for ask in asks]
+        found = self._model.score_groups([group for group, _ in fitted])
         return [
-            Rating(unscored=found.reason) if isinstance(found, Failure) else Rating(found, note=note)
-            for found, (_, note) in zip(self._model.score(requests), fitted, strict=True)
+            Rating(unscored=one.reason) if isinstance(one, Failure) else Rating(one, note=note)
+            for one, (_, note) in zip(found, fitted, strict=True)
         ]
+
+    def _fitted(self, ask: Ask) -> tuple[Group, str | None]:
+        """The tokens of an ask, and what of its view was left out; made once where all of it fits."""
+        model = self._model
+        group = model.group(self._request(ask))
+        if not model.too_long(group):
+            return group, None
+        fitted, note = fit_view(ask, lambda one: model.count_tokens(self._request(one)), model.context)
+        return model.group(self._request(fitted)), note
 
     def follow(self, asks: Sequence[Ask], room: int = 0) -> Follower | None:
         """Logits of texts while they are written; None where the model reads both ways."""

@@ -56,6 +56,7 @@ def make_app(models: Models, metrics: Metrics, *, most_responses: int) -> FastAP
         title="palate reward server",
         version=__version__,
         summary="How well does this response serve this user?",
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # what is counted is at /metrics
         docs_url=None,  # those pages load scripts from elsewhere
         redoc_url=None,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import signal
@@ -91,12 +92,14 @@ def serve(
                         most_responses=chosen.batch,
                         progress=progress or (lambda what, done, total: None),
                     )
+                    gc.freeze()  # models are no garbage: looking through them again and again takes long
                     if on_start and not running.done():
                         on_start(address, models.served)
                     while not running.done():
                         wait([running], timeout=1)  # without an end, Windows would let no signal through
                     running.result()
                 finally:
+                    gc.unfreeze()
                     server.should_exit = True
                     server.force_exit |= models.status != "ready"  # nothing was taken that could be finished
         except KeyboardInterrupt:
