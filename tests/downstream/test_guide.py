@@ -28,7 +28,7 @@ from palate.downstream import (  # noqa: E402
 )
 from palate.downstream._guide import _results  # noqa: E402
 from palate.downstream._guide._measure import Measurement  # noqa: E402
-from palate.engine import LocalModel, Sampling, Turn, WriteRequest  # noqa: E402
+from palate.engine import LocalModel, Sampling, SentenceEncoder, Turn, WriteRequest  # noqa: E402
 from palate.records import Comparison, Completion, PalateError, RewardModel  # noqa: E402
 from palate.rewards import make_reward_model  # noqa: E402
 from tiny_models import TinyModels, build, save  # noqa: E402
@@ -260,6 +260,47 @@ def test_texts_that_go_on_side_by_side_do_not_see_each_other(
         for own_rewards, others in zip(followed.rewards, other_rewards[name].rewards, strict=True):
             for place, other_place in zip(own_rewards, others, strict=True):
                 assert place == pytest.approx(other_place, abs=1e-4)
+
+
+def test_where_memory_is_too_small_fewer_texts_go_on_side_by_side(
+    tiny_models: TinyModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Small:
+        """A reward model on a device that has room for two texts."""
+
+        name, fingerprint, batch_size = "small", "1", 1
+
+        def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+            if len(asks) > 2:
+                raise torch.OutOfMemoryError("out of memory")
+            return [Rating([float(len(text)) for text in ask.responses]) for ask in asks]
+
+    found = []
+    for lanes in (1, 5):
+        monkeypatch.setattr(Measurement, "lanes", lanes)
+        summary = guide(
+            drinks(5),
+            str(tiny_models.causal()),
+            [Small()],
+            Letters(),
+            views=["none"],
+            guiding=SMALL,
+            weights=[1],
+            out=tmp_path / str(lanes),
+        )
+        assert summary.complete
+        found.append((texts(summary), GuideRun.open(Path(summary.run)).rewards()))
+    one_by_one, together = found
+    assert one_by_one == together
+
+
+def test_what_is_only_a_piece_of_a_response_leaves_no_vector_behind(
+    tiny_models: TinyModels, tmp_path: Path, minilm: SentenceEncoder
+) -> None:
+    benchmark, before = drinks(3), len(minilm._store)
+    guide(benchmark, str(tiny_models.causal()), ["embedding"], views=["none"], guiding=SMALL, out=tmp_path)
+    whole = {text for item in benchmark.comparisons for text in (item.prompt, *item.responses)}
+    assert len(minilm._store) - before <= len(whole)
 
 
 def test_what_cannot_be_rated_is_left_out_with_its_reason(tiny_models: TinyModels, tmp_path: Path) -> None:

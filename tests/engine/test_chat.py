@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palate.engine import Turn
-from palate.engine._chat import Chat
+from palate.engine._chat import LONGEST_KEPT, Chat
 from tiny_models import TEMPLATES, tokenizer
 
 HELLO = (Turn("user", "Hello?"),)
@@ -93,6 +93,28 @@ def test_a_group_reassembles_to_the_ids_of_each_whole_text(
         for text, tokens in zip(texts, group.continuations, strict=True):
             assert [*group.prefix, *tokens] == chat.ids(text)
             assert len(tokens) >= keep
+    texts = [chat.answered(turns, answer) for answer in answers]
+    for _ in range(2):  # anew, then from what was kept
+        assert chat.answers(turns, answers) == chat.group(texts)
+        assert [chat.answers(turns, [answer]) for answer in answers] == [chat.group([text]) for text in texts]
+
+
+def test_the_ids_of_turns_are_kept_for_other_prompts_and_answers_and_not_for_ever() -> None:
+    chat = Chat(tokenizer("chatml"))
+    profile = Turn("system", "I drink tea. " * 50)
+    chat.answers((profile, *HELLO), ["Hi."])
+    read = chat._kept_ids.cache_info().misses
+    chat.answers((profile, *HELLO), ["Hey."])
+    assert chat._kept_ids.cache_info().misses == read
+    chat.answers((profile, Turn("user", "Tea?")), ["Yes."])
+    assert chat._kept_ids.cache_info().misses == read + 1  # the new prompt, and not the profile
+    long = (Turn("system", "tea " * LONGEST_KEPT), *HELLO)
+    group = chat.answers(long, ["Hi."])
+    assert chat._kept_ids.cache_info().misses == read + 1
+    assert [*group.prefix, *group.continuations[0]] == chat.ids(chat.answered(long, "Hi."))
+    for number in range(300):
+        chat.answers((Turn("user", f"{number}"),), ["Hi."])
+    assert chat._kept_ids.cache_info().currsize == 256
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Iterator
 
@@ -11,8 +12,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from palate.engine import LikelihoodRequest, LocalClassifier, LocalModel, Turn  # noqa: E402
+from palate.engine._chat import Chat  # noqa: E402
+from palate.engine._followers import answered  # noqa: E402
 from palate.engine._reader import Reader  # noqa: E402
-from tiny_models import CAUSAL, TinyModels, build  # noqa: E402
+from tiny_models import CAUSAL, TEMPLATES, TinyModels, build, tokenizer  # noqa: E402
 
 TALKS = (
     (Turn("system", "What is known about the user: green tea, slowly."), Turn("user", "What should I drink?")),
@@ -103,6 +106,33 @@ def test_likelihoods_of_growing_texts_are_those_of_whole_ones(tiny_models: TinyM
             assert [one.total for one in mine] == pytest.approx([one.total for one in plain], **CLOSE)
 
 
+THINKING = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n"
+    "{% if '</think>' in m['content'] %}{{ m['content'].split('</think>')[-1] | trim }}{% else %}{{ m['content'] }}"
+    "{% endif %}<|im_end|>\n{% endfor %}"
+)
+
+
+@pytest.mark.parametrize("template", [*TEMPLATES, "thinking"])
+def test_candidates_are_put_into_a_conversation_as_the_template_would(template: str) -> None:
+    words = copy.deepcopy(tokenizer("chatml" if template == "thinking" else template))
+    if template == "thinking":
+        words.chat_template = THINKING
+    chat = Chat(words)
+    for text in ("", "a", "m", "The kettle", "The <think>kettle</think", "user What should I drink? user"):
+        candidates = [text + more for more in ("s", "", " and", "\n", ">", " <|im_end|>", "s", ".", " é", "a>", "m")]
+        for talk in TALKS:
+            assert answered(chat, talk, candidates) == [chat.answered(talk, one) for one in candidates]
+
+
+def test_a_step_renders_two_candidates_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    chat, rendered = Chat(tokenizer("chatml")), list[str]()
+    plain = chat.answered
+    monkeypatch.setattr(chat, "answered", lambda turns, text: rendered.append(text) or plain(turns, text))
+    answered(chat, TALKS[0], [f"The kettle{more}" for more in ("s", " and", ".", " é", " sings")])
+    assert rendered == ["The kettles", "The kettle sings"]
+
+
 def test_an_encoder_has_to_read_everything_again(tiny_models: TinyModels) -> None:
     assert LocalClassifier(str(tiny_models.classifier("bert")), device="cpu").follow(TALKS) is None
 
@@ -123,13 +153,13 @@ def test_a_step_reads_only_what_is_new() -> None:
     model.base_model.register_forward_pre_hook(
         lambda _, __, given: read.append(given["input_ids"].numel()), with_kwargs=True
     )
-    text, ids = reader.begin(), list(range(5, 205))
-    reader.read([text], [[[*ids, 1, token] for token in (7, 8, 9, 10)]])
+    text, ids = reader.begin(1), list(range(5, 205))
+    reader.read(text, {0: [[*ids, 1, token] for token in (7, 8, 9, 10)]})
     assert read == [201, 4]
     for taken in (9, 8, 7):
         read.clear()
         ids = [*ids, 1, taken]
-        reader.read([text], [[[*ids, 1, token] for token in (7, 8, 9, 10)]])
+        reader.read(text, {0: [[*ids, 1, token] for token in (7, 8, 9, 10)]})
         assert read == [8], "of each candidate two tokens, the first of which all share"
 
 

@@ -1,10 +1,11 @@
 """Likeness to what a user wrote, chose, gave as a reason or is known to want."""
 
+import msgspec
 import pytest
 
 from palate.engine import SentenceEncoder
 from palate.records import Ask, Judgement, PalateError, Part, View
-from palate.rewards import check_reward_model, make_reward_model, rate
+from palate.rewards import check_reward_model, follow, make_reward_model, rate
 
 DRINKS = ("A quiet pot of green tea.", "A strong black espresso.")
 POST = Part(kind="post", text="I wrote: I only drink tea now.", content="I only drink tea now.")
@@ -43,6 +44,30 @@ def test_with_nothing_to_go_by_it_is_impersonal_and_says_so(minilm: SentenceEnco
     assert plain.note is None
     assert fallen_back.note == "impersonal: the view shows no reasons"
     assert plain.scores == fallen_back.scores
+
+
+@pytest.mark.parametrize("spec", ["embedding", "embedding:posts", "embedding:judgements", "embedding,encoder=traits"])
+def test_texts_are_rated_alike_while_they_are_written(minilm: SentenceEncoder, spec: str) -> None:
+    """And what was only a piece of a text leaves no vector on the disk."""
+    model = make_reward_model(spec)
+    asks = [
+        Ask(id="a", prompt="A drink?", responses=("",), view=View(name="v", parts=(POST, JUDGEMENT, ASPECT))),
+        Ask(id="b", prompt="A drink?", responses=("",), view=View(name="v", parts=(ASPECT,))),
+        Ask(id="c", prompt="A drink?", responses=("",)),
+    ]
+    follower = follow(model, asks)
+    kept = len(minilm._store)
+    found = [
+        follower.rate({place: [f"{text} {word}" for word in ("tea", "tea", "")] for place in places})
+        for text, places in (("A quiet pot of", (0, 1, 2)), ("A quiet pot of green", (2, 0)))
+    ]
+    assert len(minilm._store) == kept
+    for text, ratings in zip(("A quiet pot of", "A quiet pot of green"), found, strict=True):
+        for place, rating in ratings.items():
+            responses = tuple(f"{text} {word}" for word in ("tea", "tea", ""))
+            [whole] = rate(model, [msgspec.structs.replace(asks[place], responses=responses)])
+            assert rating.scores == pytest.approx(whole.scores, abs=1e-6)
+            assert rating.note == whole.note
 
 
 def test_it_keeps_the_contract(minilm: SentenceEncoder) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Any
 
 from jinja2 import TemplateError
@@ -14,6 +16,8 @@ from palate.engine._packing import Group
 from palate.records import PalateError
 
 PROBE = "Some words\nbefore"
+LONGEST_KEPT = 65_536
+"""Characters of a piece of text whose ids are kept."""
 
 
 class Chat:
@@ -28,7 +32,7 @@ class Chat:
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         self.templated = bool(getattr(tokenizer, "chat_template", None))
-        self._head_ids = lru_cache(maxsize=256)(self.ids)  # guided texts begin with the same words at every step
+        self._kept_ids = lru_cache(maxsize=256)(self.ids)
 
     def prompt(self, turns: Conversation, opening: str = "") -> str:
         """The text after which the model answers."""
@@ -83,32 +87,60 @@ class Chat:
         found: list[int] = self.tokenizer(*words, verbose=False)["input_ids"]
         return found
 
+    def answers(self, turns: Conversation, answers: Sequence[str]) -> Group:
+        """The ids of a conversation with each of its answers, split where these part; each keeps at least one."""
+        *texts, other = (self.answered(turns, answer) for answer in (*answers, PROBE))
+        head = self._splittable_head((*texts, other))  # what a single answer shares with those that are yet to come
+        [found] = self._groups([(texts, head)], keep=1)
+        return found
+
     def group(self, texts: Sequence[str], *, keep: int = 1) -> Group:
         """The ids of texts with a common beginning, split where they part; each keeps at least so many."""
-        rows = self._many_ids(texts)
-        shared = min(common(rows), min(map(len, rows)) - keep)
-        return Group(rows[0][:shared], [row[shared:] for row in rows])
+        [found] = self.groups([texts], keep=keep)
+        return found
 
-    def _many_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The long beginning that all texts share is tokenized once, where the tokenizer allows it."""
-        head = self._splittable_head(texts)
-        tails = [text[len(head) :] for text in texts]
-        found: list[list[int]] = self.tokenizer(tails, add_special_tokens=not self.templated, verbose=False)[
-            "input_ids"
-        ]
-        return [self._head_ids(head) + ids for ids in found] if head else found
+    def groups(self, many: Sequence[Sequence[str]], *, keep: int = 1) -> list[Group]:
+        """The same of many such texts, tokenized in one call, which takes all cores."""
+        return self._groups([(texts, self._splittable_head(texts)) for texts in many], keep=keep)
+
+    def _groups(self, many: Sequence[tuple[Sequence[str], str]], *, keep: int) -> list[Group]:
+        """Texts with the long beginning that they share, which is tokenized once."""
+        if not many:
+            return []
+        ends = [text[len(head) :] for texts, head in many for text in texts]
+        ids = iter(self.tokenizer(ends, add_special_tokens=not self.templated, verbose=False)["input_ids"])
+        groups = []
+        for texts, head in many:
+            begin = [token for piece in self._pieces(head) for token in self._piece_ids(piece)]
+            tails: list[list[int]] = list(islice(ids, len(texts)))
+            shared = min(common(tails), min(map(len, tails)) - keep)
+            groups.append(Group(begin + tails[0][:shared], [tail[shared:] for tail in tails]))
+        return groups
+
+    def _pieces(self, head: str) -> list[str]:
+        """A beginning cut before every special token: turns that many conversations have in common."""
+        return [piece for piece in self._before_specials.split(head) if piece]
+
+    def _piece_ids(self, piece: str) -> list[int]:
+        """Kept, since profiles, prompts of many rollouts and the first words of guided texts come again and again."""
+        return self._kept_ids(piece) if len(piece) <= LONGEST_KEPT else self.ids(piece)
 
     def _splittable_head(self, texts: Sequence[str]) -> str:
+        """What all texts begin with, up to a special token, where the tokenizer allows to split there."""
         if not (self.templated and self._splits_at_special_tokens):
             return ""
         shortest, longest = min(texts), max(texts)
-        same = next((i for i, (a, b) in enumerate(zip(shortest, longest, strict=False)) if a != b), len(shortest))
+        same = bisect_left(range(len(shortest)), True, key=lambda i: shortest[: i + 1] != longest[: i + 1])
         cut = max((shortest.rfind(token, 0, same) for token in self._specials), default=-1)
         return shortest[:cut] if cut > 0 else ""
 
     @cached_property
     def _specials(self) -> list[str]:
         return [str(token) for token in self.tokenizer.all_special_tokens]
+
+    @cached_property
+    def _before_specials(self) -> re.Pattern[str]:
+        return re.compile(f"(?={'|'.join(map(re.escape, self._specials))})")
 
     @cached_property
     def _splits_at_special_tokens(self) -> bool:

@@ -42,8 +42,13 @@ class TextEncoder(Protocol):
     def dimensions(self) -> int:
         """How many numbers a vector has."""
 
-    def encode(self, texts: Sequence[str], contexts: Sequence[str | None] | None = None) -> Vectors:
-        """One row for each text, read after its context by encoders that take one into account."""
+    def encode(
+        self, texts: Sequence[str], contexts: Sequence[str | None] | None = None, *, keep: bool = True
+    ) -> Vectors:
+        """One row for each text, read after its context by encoders that take one into account.
+
+        Vectors are kept on disk where that saves reading a text again; `keep=False` for texts that never come again.
+        """
 
 
 class SentenceEncoder:
@@ -88,9 +93,11 @@ class SentenceEncoder:
             raise PalateError(f"cannot load an encoder from {self._folder}: {error}") from error
         return model.eval()
 
-    def encode(self, texts: Sequence[str], contexts: Sequence[str | None] | None = None) -> Vectors:
+    def encode(
+        self, texts: Sequence[str], contexts: Sequence[str | None] | None = None, *, keep: bool = True
+    ) -> Vectors:
         """One row for each text. Contexts make no difference: these vectors are of the text alone."""
-        rows = remembered(self._store, texts, None, self._read)
+        rows = remembered(self._store, texts, None, self._read, keep=keep)
         return np.stack(rows) if rows else np.zeros((0, self.dimensions), np.float32)
 
     def _read(self, pairs: Sequence[Pair]) -> Vectors:

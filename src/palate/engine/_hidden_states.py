@@ -59,9 +59,11 @@ class HiddenStateEncoder(_Loaded):
         """The model's, with the layer and how it is read."""
         return f"{super().fingerprint}-hidden{READING}-{'all' if self._every else self._layer}"
 
-    def encode(self, texts: Sequence[str], contexts: Sequence[str | None] | None = None) -> Vectors:
+    def encode(
+        self, texts: Sequence[str], contexts: Sequence[str | None] | None = None, *, keep: bool = True
+    ) -> Vectors:
         """One row for each text, read after its context if there is one."""
-        rows = remembered(self._store, texts, contexts, self._read)
+        rows = remembered(self._store, texts, contexts, self._read, keep=keep)
         return np.stack(rows) if rows else np.zeros((0, self.dimensions), np.float32)
 
     @cached_property

@@ -167,7 +167,7 @@ class LocalModel(_Loaded):
         groups, problems = [], {}
         for index, request in enumerate(requests):
             openings = (request.opening, *(request.opening + choice for choice in request.choices))
-            group = self._answers([self.chat.prompt(request.turns, text) for text in openings], whole=False)
+            [group] = self.tokens([[self.chat.prompt(request.turns, text) for text in openings]], whole=False)
             if problem := self._too_long(group):
                 problems[index] = problem
             groups.append(group)
@@ -270,17 +270,20 @@ class LocalModel(_Loaded):
 
     def answers(self, turns: Conversation, texts: Sequence[str]) -> Group:
         """The tokens of whole answers, their end included, after those of the conversation."""
-        return self._answers([self.chat.prompt(turns), *(self.chat.answered(turns, text) for text in texts)])
+        [group] = self.tokens([[self.chat.prompt(turns), *(self.chat.answered(turns, text) for text in texts)]])
+        return group
 
-    def _answers(self, texts: Sequence[str], *, whole: bool = True) -> Group:
-        """The first text is the prompt, which the others continue; whole answers stop at their end token."""
+    def tokens(self, many: Sequence[Sequence[str]], *, whole: bool = True) -> list[Group]:
+        """The first of some texts is the prompt, which the others continue; whole answers stop at their end token."""
         from palate.engine._packing import Group
 
-        group = self.chat.group(texts, keep=0)
-        if not group.prefix:
-            raise PalateError(f"{self.name}: its chat template writes nothing before the answer")
-        continuations = [list(tokens) for tokens in group.continuations[1:]]
-        return Group(group.prefix, [self._ended(tokens) for tokens in continuations] if whole else continuations)
+        groups = []
+        for group in self.chat.groups(many, keep=0):
+            if not group.prefix:
+                raise PalateError(f"{self.name}: its chat template writes nothing before the answer")
+            answers = [list(tokens) for tokens in group.continuations[1:]]
+            groups.append(Group(group.prefix, [self._ended(tokens) for tokens in answers] if whole else answers))
+        return groups
 
     def _ended(self, tokens: list[int]) -> list[int]:
         """With one end token, and nothing of what templates write after it; no end where the template has none."""
@@ -402,19 +405,21 @@ class LocalClassifier(_Loaded):
 
     def score(self, requests: Sequence[LikelihoodRequest]) -> list[list[float] | Failure]:
         """One number for each continuation of each request."""
-        answers: list[list[float] | Failure] = [Failure("")] * len(requests)
-        groups, kept = [], []
-        for index, request in enumerate(requests):
-            group = self.group(request)
-            needed = _needed(group)
-            if self.context is not None and needed > self.context:
-                answers[index] = Failure(f"needs {needed} tokens, and the model's context has {self.context}")
-                continue
-            groups.append(group)
-            kept.append(index)
-        for index, numbers in zip(kept, self._run(groups), strict=True):
-            answers[index] = numbers
-        return answers
+        return self.score_groups([self.group(request) for request in requests])
+
+    def score_groups(self, groups: Sequence[Group]) -> list[list[float] | Failure]:
+        """What `score` gives for the requests that these groups were made of."""
+        problems = [self.too_long(group) for group in groups]
+        sound = [group for group, problem in zip(groups, problems, strict=True) if problem is None]
+        found = iter(self._run(sound))
+        return [next(found) if problem is None else problem for problem in problems]
+
+    def too_long(self, group: Group) -> Failure | None:
+        """Why the model cannot read a group, if it cannot."""
+        needed = _needed(group)
+        if self.context is not None and needed > self.context:
+            return Failure(f"needs {needed} tokens, and the model's context has {self.context}")
+        return None
 
     def _run(self, groups: Sequence[Any]) -> list[list[float]]:
         from palate.engine._scorer import classifier_finish, read_both_ways
@@ -429,7 +434,7 @@ class LocalClassifier(_Loaded):
         from palate.engine._packing import Group
 
         if self._shares_prefixes:
-            return self.chat.group([self.chat.answered(request.turns, text) for text in request.continuations])
+            return self.chat.answers(request.turns, request.continuations)
         return Group([], [self._encoded(request.turns, text) for text in request.continuations])
 
     def _encoded(self, turns: Conversation, answer: str) -> list[int]:

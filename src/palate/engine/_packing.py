@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from palate.engine._kernels import kernels_for
-from palate.engine._kernels_in_modules import fused
+from palate.engine._kernels_in_modules import Attention, fused
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def _attend(
 
 
 @contextmanager
-def packed_attention(model: Any) -> Iterator[None]:
+def packed_attention(model: Any, attention: Attention = _packed_attention) -> Iterator[None]:
     """Within this, every layer of the model asks for packed attention, which needs no mask.
 
     What comes between the matrix products is done by kernels of our own where there are any.
@@ -190,12 +190,13 @@ def packed_attention(model: Any) -> Iterator[None]:
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface
 
-    AttentionInterface.register("palate_packed", _packed_attention)
-    AttentionMaskInterface.register("palate_packed", _no_mask)
+    name = f"palate{attention.__name__}"
+    AttentionInterface.register(name, attention)
+    AttentionMaskInterface.register(name, _no_mask)
     before = model.config._attn_implementation
-    model.set_attn_implementation("palate_packed")
+    model.set_attn_implementation(name)
     try:
-        with fused(model, _packed_attention):
+        with fused(model, attention):
             yield
     finally:
         model.set_attn_implementation(before)

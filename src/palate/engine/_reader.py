@@ -8,61 +8,25 @@ what another wrote, what was read falls back to where they part.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache
-from transformers.cache_utils import Cache, DynamicLayer
 
-from palate.engine._chat import common
+from palate.engine._attention import steady_attention
+from palate.engine._growing import Growing, Tips, same
+from palate.engine._packing import PACKED, window
+from palate.engine._passes import Batch, read_end_to_end, read_laid_out
 from palate.engine._scorer import LOGITS_AT_ONCE, head_logits
 
 FEW = 16
 """So many tokens more, in all rows together, cost less than a pass of their own."""
 
-
-@dataclass(frozen=True)
-class _Tip:
-    """What one row had beyond the others when it was last read; the text may go on with it."""
-
-    ids: list[int]
-    held: Tensor
-    states: Tensor
-
-
-@dataclass
-class Text:
-    """What was read of a text: tokens; their keys and values (layers, 2, heads, tokens, size); their last states."""
-
-    ids: list[int]
-    held: Tensor
-    states: Tensor
-    tips: list[_Tip] = field(default_factory=list)
-
-    def cut(self, length: int) -> None:
-        """Forget what comes after so many tokens."""
-        if length < len(self.ids):
-            self.ids, self.held, self.states = self.ids[:length], self.held[..., :length, :], self.states[:length]
-            self.tips = []
-
-    def go_on(self, tip: _Tip, length: int) -> None:
-        """Take over the beginning of what one row had for itself."""
-        self.ids = [*self.ids, *tip.ids[:length]]
-        self.held = torch.cat([self.held, tip.held[..., :length, :]], dim=-2)
-        self.states = torch.cat([self.states, tip.states[:length]])
-        self.tips = []
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What was read of some rows: how many tokens they share, and the states from the last shared token on."""
-
-    start: int
-    states: list[Tensor]
-    """For each row: the state at i is the one that predicts its token `start + i`; the last stands at its end."""
+Rows = Sequence[list[int]]
+"""Tokens that may come of one text: whole rows, or what each has beyond what was read."""
 
 
 class Reader:
@@ -71,8 +35,10 @@ class Reader:
     def __init__(self, model: Any) -> None:
         self.model = model.eval()
         self.device: torch.device = next(model.parameters()).device
-        self.budget = 2**20 if self.device.type == "cuda" else 2**14
-        """Tokens of all rows in one pass, those read before included: their keys are laid out for each row."""
+        self.budget = 2**15 if self.device.type == "cuda" else 2**12
+        """New tokens of all rows in one pass; or, where what was read is laid out for each, 32 times as many in all."""
+        self._packs = model.config.get_text_config().model_type in PACKED
+        self._window = window(model)
         self._empty = _nothing_read(model)
 
     @property
@@ -80,93 +46,68 @@ class Reader:
         """Whether what this model has read can be kept and gone on from; a running state, for one, cannot."""
         return self._empty is not None
 
-    def begin(self) -> Text:
-        """A text of which nothing was read yet."""
+    def begin(self, count: int) -> Growing:
+        """So many texts of which nothing was read yet."""
         assert self._empty is not None
-        return Text([], *self._empty)
+        return Growing(count, *self._empty)
 
     @torch.inference_mode()
-    def read(self, texts: Sequence[Text], rows: Sequence[Sequence[list[int]]]) -> list[Reading]:
-        """Go on with each of the texts to its rows, each of at least two tokens."""
-        ahead = [_settled(text, own) for text, own in zip(texts, rows, strict=True)]
-        behind = [(text, more) for text, more in zip(texts, ahead, strict=True) if more]
-        self._pass([text for text, _ in behind], [[more] for _, more in behind])
-        for text, more in behind:
-            text.go_on(text.tips[0], len(more))
-        own = [[row[len(text.ids) :] for row in some] for text, some in zip(texts, rows, strict=True)]
-        self._pass(texts, own)
-        return [
-            Reading(len(text.ids), [torch.cat([text.states[-1:], tip.states]) for tip in text.tips]) for text in texts
-        ]
+    def read(self, texts: Growing, rows: Mapping[int, Rows]) -> None:
+        """Go on with texts, by their place, to their rows, each of at least two tokens.
 
-    def _pass(self, texts: Sequence[Text], rows: Sequence[Sequence[list[int]]]) -> None:
-        for some in self._batches(texts, rows):
-            self._batch([texts[index] for index in some], [rows[index] for index in some])
+        Then a text has what its rows share, of each all but its last token at most, and its tips are what they do not.
+        """
+        shared = {place: own[0][: min(same(min(own), max(own)), min(map(len, own)) - 1)] for place, own in rows.items()}
+        texts.settle(shared)
+        ahead = {place: ids[len(texts.ids[place]) :] for place, ids in shared.items()}
+        behind = {
+            place: [more]
+            for place, more in ahead.items()
+            if more and (not texts.ids[place] or len(more) * len(rows[place]) > FEW)
+        }
+        self._pass(texts, behind)
+        texts.settle({place: shared[place] for place in behind})
+        self._pass(texts, {place: [row[len(texts.ids[place]) :] for row in own] for place, own in rows.items()})
 
-    def _batches(self, texts: Sequence[Text], rows: Sequence[Sequence[list[int]]]) -> Iterator[list[int]]:
+    def _pass(self, texts: Growing, rows: Mapping[int, Rows]) -> None:
+        texts.bring_forward(list(rows))
+        longest = max((len(texts.ids[place]) + len(row) for place, own in rows.items() for row in own), default=0)
+        packs = self._packs and (self._window is None or longest <= self._window)
+        for places in self._batches(texts, rows, packs):
+            self._read(texts, {place: rows[place] for place in places}, packs)
+
+    def _batches(self, texts: Growing, rows: Mapping[int, Rows], packs: bool) -> Iterator[list[int]]:
+        """Places whose rows in memory follow each other, as many as the budget allows."""
         some: list[int] = []
-        longest = widest = 0
-        for index, (text, own) in enumerate(zip(texts, rows, strict=True)):
-            length = max(longest, len(text.ids) + max(map(len, own)))
-            width = max(widest, len(own))
-            if some and (len(some) + 1) * length * width > self.budget:
+        before = width = new = 0
+        for place in texts.places[: len(rows)]:
+            own = rows[place]
+            sizes = (len(texts.ids[place]), len(own), max(map(len, own)))
+            before, width, new = map(max, zip((before, width, new), sizes, strict=True))
+            tokens = width * new if packs else width * (before + new) / 32
+            if some and (len(some) + 1) * tokens > self.budget:
                 yield some
-                some, length, width = [], len(text.ids) + max(map(len, own)), len(own)
-            some.append(index)
-            longest, widest = length, width
+                some, (before, width, new) = [], sizes
+            some.append(place)
         if some:
             yield some
 
-    def _batch(self, texts: Sequence[Text], rows: Sequence[Sequence[list[int]]]) -> None:
-        """One pass: what was read stands on the left, filled up before it; rows are filled up after their end."""
-        width, longest = max(map(len, rows)), max(len(row) for own in rows for row in own)
-        ids = torch.zeros((len(texts), width, longest), dtype=torch.long)
-        for place, own in enumerate(rows):
-            for number, row in enumerate(own):
-                ids[place, number, : len(row)] = torch.tensor(row, dtype=torch.long)
-        starts = [len(text.ids) for text in texts]
-        position = torch.tensor(starts)[:, None, None] + torch.arange(longest)
-        layers = [_Shared(*layer) for layer in _side_by_side(texts)]
-        states = self.model.base_model(
-            input_ids=ids.flatten(0, 1).to(self.device),
-            position_ids=position.expand_as(ids).flatten(0, 1).to(self.device),
-            attention_mask=_mask(starts, width, longest, self.device),
-            past_key_values=Cache(layers=list(layers)),
-            use_cache=True,
-        ).last_hidden_state.view(len(texts), width, longest, -1)
-        new = torch.stack([layer.new for layer in layers])
-        new = new.view(*new.shape[:2], len(texts), width, *new.shape[3:])
-        for place, (text, own) in enumerate(zip(texts, rows, strict=True)):
-            text.tips = [
-                _Tip(row, new[:, :, place, number, :, : len(row)], states[place, number, : len(row)])
-                for number, row in enumerate(own)
-            ]
-
-
-class _Shared(DynamicLayer):  # type: ignore[no-untyped-call]
-    """Keys and values of one layer: those read before lie there once for all rows of a text, and are not added to."""
-
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.lazy_initialization(keys, values)
-        self.keys, self.values = keys, values
-        self.new = keys
-
-    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """What the new tokens may look at; the new keys and values are laid aside."""
-        self.new = torch.stack([key_states, value_states])
-        return self._joined(self.keys, key_states), self._joined(self.values, value_states)
-
-    @staticmethod
-    def _joined(held: Tensor | None, new: Tensor) -> Tensor:
-        if held is None or not held.shape[2]:
-            return new
-        texts, before = len(held), held.shape[2]
-        rows, heads, tokens, size = new.shape
-        joined = new.new_empty(texts, rows // texts, heads, before + tokens, size)
-        joined[..., :before, :] = held[:, None]
-        joined[..., before:, :] = new.view(texts, rows // texts, heads, tokens, size)
-        return joined.flatten(0, 1)
+    def _read(self, texts: Growing, rows: Mapping[int, Rows], packs: bool) -> None:
+        """One pass. Rows are filled up after their end, and texts with rows of nothing."""
+        width, longest = max(map(len, rows.values())), max(len(row) for own in rows.values() for row in own)
+        lengths = [len(texts.ids[place]) for place in rows]
+        start, new = max(lengths), width * longest
+        held, states = texts.memory(texts.row(next(iter(rows))), len(rows), start + new)
+        filled = [
+            [[*row, *[0] * (longest - len(row))] for row in own] + [[0] * longest] * (width - len(own))
+            for own in rows.values()
+        ]
+        batch = Batch(torch.tensor(filled).to(self.device), torch.tensor(lengths).to(self.device), held, start)
+        with steady_attention():
+            found = read_end_to_end(self.model, batch) if packs else read_laid_out(self.model, batch)
+        states[:, start : start + new] = found
+        for place, own in rows.items():
+            texts.tips[place] = Tips(own, start, longest)
 
 
 def _nothing_read(model: Any) -> tuple[Tensor, Tensor] | None:
@@ -193,64 +134,28 @@ def _layers(read: Any) -> Sequence[Any]:
     return getattr(read.past_key_values, "layers", ())
 
 
-def _settled(text: Text, rows: Sequence[list[int]]) -> list[int]:
-    """Bring what was read to the beginning of all rows; what is still to be read of it comes back."""
-    shared = min(common(rows), min(map(len, rows)) - 1)  # a state at the end of each row has to be computed
-    text.cut(common([text.ids, rows[0][:shared]]))
-    wanted = rows[0][len(text.ids) : shared]
-    best, length = None, 0
-    for tip in text.tips:
-        if (found := common([tip.ids, wanted])) > length:
-            best, length = tip, found
-    if best is not None:
-        text.go_on(best, length)
-    ahead = rows[0][len(text.ids) : shared]
-    return [] if text.ids and len(ahead) * len(rows) <= FEW else ahead
-
-
-def _side_by_side(texts: Sequence[Text]) -> Tensor:
-    """The keys and values of all texts, filled up on the left: (layers, 2, texts, heads, tokens, size)."""
-    if len(texts) == 1:
-        return texts[0].held[:, :, None]
-    layers, two, heads, _, size = texts[0].held.shape
-    longest = max(len(text.ids) for text in texts)
-    # Zeros, since what stands there is multiplied with zero, and zero times infinity is not zero.
-    held = texts[0].held.new_zeros(layers, two, len(texts), heads, longest, size)
-    for place, text in enumerate(texts):
-        held[:, :, place, :, longest - len(text.ids) :] = text.held
-    return held
-
-
-def _mask(starts: Sequence[int], width: int, longest: int, device: torch.device) -> Tensor | None:
-    """1 for what is there, 0 for what only fills up; nothing where nothing fills up."""
-    most = max(starts)
-    if min(starts) == most:
-        return None
-    there = torch.arange(most + longest) >= torch.tensor([most - start for start in starts])[:, None]
-    return there.long().repeat_interleave(width, 0).to(device)
-
-
 @dataclass(frozen=True)
 class NextTokens:
     """Log-probabilities of what may come after some states: of the tokens asked for, and of the likeliest."""
 
-    own: list[float]
+    own: list[list[float]]
     top: list[list[int]]
     of_top: list[list[float]]
 
 
 @torch.inference_mode()
-def next_tokens(model: Any, states: Tensor, tokens: Sequence[int] | None = None, top: int = 0) -> NextTokens:
+def next_tokens(model: Any, states: Tensor, tokens: Sequence[Sequence[int]] = (), top: int = 0) -> NextTokens:
     """For each of the states, over the whole vocabulary and in float32; likeliest first."""
     size = model.config.get_text_config().vocab_size
     rows = max(1, LOGITS_AT_ONCE // size)
-    asked = torch.tensor(tokens if tokens is not None else [0] * len(states), device=states.device)
+    most = max(map(len, tokens), default=0)
+    asked = torch.tensor([[*some, *[0] * (most - len(some))] for some in tokens], dtype=torch.long).to(states.device)
     found = NextTokens([], [], [])
     for start in range(0, len(states), rows):
         logits = head_logits(model, states[start : start + rows])
         total = logits.logsumexp(1, keepdim=True)
-        if tokens is not None:
-            found.own.extend((logits.gather(1, asked[start : start + rows, None]) - total)[:, 0].tolist())
+        if tokens:
+            found.own.extend((logits.gather(1, asked[start : start + rows]) - total).tolist())
         if top:
             values, ids = logits.topk(min(top, logits.shape[1]))
             found.top.extend(ids.tolist())

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from palate.engine._language import Conversation, LikelihoodRequest
-from palate.engine._reader import Reader, Text, next_tokens
+from palate.engine._reader import Reader, next_tokens
 from palate.engine._sampler import Sampler
 
 if TYPE_CHECKING:
@@ -61,17 +60,16 @@ class Steps:
         self._sampler = sampler
         self._reader = reader
         self._prompts = [model.chat.ids(model.chat.prompt(turns)) for turns in conversations]
-        self._texts = [reader.begin() for _ in conversations]
+        self._texts = reader.begin(len(conversations))
         self.written: list[list[int]] = [[] for _ in conversations]
         """The tokens of each answer so far."""
 
     def next(self, places: Sequence[int], top: int) -> list[Candidates]:
         """The likeliest next tokens of some of the answers."""
-        readings = self._reader.read(
-            [self._texts[place] for place in places],
-            [[[*self._prompts[place], *self.written[place]]] for place in places],
-        )
-        found = next_tokens(self._reader.model, torch.stack([reading.states[0][-1] for reading in readings]), top=top)
+        rows = {place: [[*self._prompts[place], *self.written[place]]] for place in places}
+        self._reader.read(self._texts, rows)
+        last = [self._texts.where(place, 0, len(row) - 1, len(row))[0] for place, [row] in rows.items()]
+        found = next_tokens(self._reader.model, self._texts.states(last), top=top)
         return [Candidates(*pair) for pair in zip(found.top, found.of_top, strict=True)]
 
     def draw(
@@ -88,18 +86,20 @@ class Steps:
             seeds=seeds,
             begun=self._held(places, before),
         )
-        rows = [
-            [[*start, *one.ids, *([] if one.end is None else [one.end])] for one in own]
-            for start, own in zip(before, drawn, strict=True)
-        ]
-        readings = self._reader.read([self._texts[place] for place in places], rows)
-        states: list[Tensor] = []
+        rows = {
+            place: [[*start, *one.ids, *([] if one.end is None else [one.end])] for one in own]
+            for place, start, own in zip(places, before, drawn, strict=True)
+        }
+        self._reader.read(self._texts, rows)
+        where: list[int] = []
         said_of: list[list[int]] = []
-        for place, start, some, reading in zip(places, before, rows, readings, strict=True):
-            for row, read in zip(some, reading.states, strict=True):
-                states.append(_states(self._texts[place], read)[len(start) - 1 : len(row) - 1])
+        for (place, some), start in zip(rows.items(), before, strict=True):
+            for number, row in enumerate(some):
+                where += self._texts.where(place, number, len(start) - 1, len(row) - 1)
                 said_of.append(row[len(start) :])
-        said = iter(next_tokens(self._reader.model, torch.cat(states), list(chain.from_iterable(said_of))).own)
+        states = self._texts.states(where)
+        found = next_tokens(self._reader.model, states, [[token] for some in said_of for token in some])
+        said = iter([value for [value] in found.own])
         totals = iter([sum(islice(said, len(some))) for some in said_of])
         return [[Chunk(one.ids, one.finished, next(totals)) for one in own] for own in drawn]
 
@@ -107,9 +107,8 @@ class Steps:
         """Keys and values of all tokens but the last, read where they were not; none where an end would be last."""
         if any(row[-1] in self._model.ends for row in before):
             return None
-        texts = [self._texts[place] for place in places]
-        self._reader.read(texts, [[row] for row in before])
-        return [torch.cat([text.held, text.tips[0].held[..., :-1, :]], dim=-2) for text in texts]
+        self._reader.read(self._texts, {place: [row] for place, row in zip(places, before, strict=True)})
+        return [self._texts.keys(place, 0, len(row) - 1) for place, row in zip(places, before, strict=True)]
 
     def take(self, place: int, tokens: Sequence[int]) -> None:
         """Go on with these tokens."""
@@ -133,20 +132,17 @@ def follow_answers(
 ) -> list[list[Followed]]:
     """What the policy would have written at each place of given answers; the conversation is read once."""
     groups = [model.answers(request.turns, request.continuations) for request in requests]
-    rows = [[[*group.prefix, *tokens] for tokens in group.continuations] for group in groups]
-    texts = [reader.begin() for _ in requests]
+    rows = {place: [[*group.prefix, *tokens] for tokens in group.continuations] for place, group in enumerate(groups)}
+    texts = reader.begin(len(requests))
+    reader.read(texts, rows)
     found = []
-    for group, some, text, reading in zip(groups, rows, texts, reader.read(texts, rows), strict=True):
+    for (place, some), group in zip(rows.items(), groups, strict=True):
         begin = len(group.prefix)
         answers = []
-        for row, states in zip(some, reading.states, strict=True):
-            at = next_tokens(reader.model, _states(text, states)[begin - 1 : len(row) - 1], row[begin:], top=top)
+        for number, row in enumerate(some):
+            states = texts.states(texts.where(place, number, begin - 1, len(row) - 1))
+            at = next_tokens(reader.model, states, [[token] for token in row[begin:]], top=top)
             pairs = zip(at.top, at.of_top, strict=True)
-            answers.append(Followed(row[begin:], at.own, [Candidates(*pair) for pair in pairs]))
+            answers.append(Followed(row[begin:], [value for [value] in at.own], [Candidates(*pair) for pair in pairs]))
         found.append(answers)
     return found
-
-
-def _states(text: Text, own: Tensor) -> Tensor:
-    """The states of a whole row: what it shares with others, then its own from the last shared token on."""
-    return torch.cat([text.states[:-1], own])

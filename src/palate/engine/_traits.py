@@ -339,8 +339,10 @@ class TraitEncoder:
         names = hashlib.sha256(" ".join(TRAITS).encode()).hexdigest()[:12]
         return f"traits-{VERSION}-{names}"
 
-    def encode(self, texts: Sequence[str], contexts: Sequence[str | None] | None = None) -> Vectors:
-        """One row for each text. Contexts make no difference: these are traits of the text alone."""
+    def encode(
+        self, texts: Sequence[str], contexts: Sequence[str | None] | None = None, *, keep: bool = True
+    ) -> Vectors:
+        """One row for each text. Contexts make no difference: these are traits of the text alone. None is on disk."""
         return np.asarray([_measured(text) for text in texts], np.float32).reshape(len(texts), self.dimensions)
 
 

@@ -224,8 +224,10 @@ def remembered(
     texts: Sequence[str],
     contexts: Sequence[str | None] | None,
     read: Callable[[Sequence[Pair]], Vectors],
+    *,
+    keep: bool = True,
 ) -> list[Vectors]:
-    """A vector for each text: from the store where it is known, else read, a thousand texts at a time, and kept."""
+    """A vector for each text: from the store where it is known, else read, a thousand at a time, and mostly kept."""
     if contexts is not None and len(contexts) != len(texts):
         raise PalateError(f"{len(texts)} texts came with {len(contexts)} contexts; give one context for each text")
     given = contexts if contexts is not None else [None] * len(texts)
@@ -239,7 +241,8 @@ def remembered(
         some = missing[start : start + TEXTS_AT_A_TIME]
         vectors = read([pair for _, pair in some])
         new = [key for key, _ in some]
-        store.put(new, vectors)
+        if keep:
+            store.put(new, vectors)
         found.update(zip(new, vectors, strict=True))
     return [found[key] for key in keys]
 

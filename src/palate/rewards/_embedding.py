@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
 import numpy as np
 
-from palate.engine import Vectors, load_encoder
+from palate.engine import TextEncoder, Vectors, load_encoder
 from palate.records import Ask, Rating, View, unknown_name
+from palate.rewards._follow import Candidates, Follower
 
-Likeness = Callable[[Vectors, View], "np.ndarray | None"]
+Likeness = Callable[[Vectors], np.ndarray]
+"""How near each of some responses is to what a view shows."""
+Rater = Callable[[Vectors], Rating]
+"""What an ask makes of the vectors of responses."""
 
 
 class EmbeddingReward:
@@ -23,7 +28,7 @@ class EmbeddingReward:
     batch_size = 64
 
     def __init__(self, *, to: str = "all", encoder: str = "minilm") -> None:
-        self._likenesses: dict[str, Likeness] = {
+        self._likenesses: dict[str, Callable[[View], Likeness | None]] = {
             "posts": self._to_posts,
             "judgements": self._to_judgements,
             "reasons": self._to_reasons,
@@ -46,41 +51,68 @@ class EmbeddingReward:
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """Encode every text of all asks at once, then compare."""
         self._encoder.encode([text for ask in asks for text in _texts(ask)])
-        return [self._rate(ask) for ask in asks]
+        return [self._rater(ask)(self._encoder.encode(ask.responses)) for ask in asks]
 
-    def _rate(self, ask: Ask) -> Rating:
-        responses = self._encoder.encode(ask.responses)
-        found = [self._likenesses[kind](responses, ask.view) for kind in self._to]
+    def follow(self, asks: Sequence[Ask], room: int = 0) -> Follower:
+        """The same of texts while they are written; pieces of texts leave no vectors on the disk."""
+        bare = [msgspec.structs.replace(ask, responses=()) for ask in asks]
+        self._encoder.encode([text for ask in bare for text in _texts(ask)])
+        return _EmbeddingFollower(self._encoder, [self._rater(ask) for ask in bare])
+
+    def _rater(self, ask: Ask) -> Rater:
+        """What the responses are compared with is encoded here, once."""
+        found = [self._likenesses[kind](ask.view) for kind in self._to]
         likenesses = [likeness for likeness in found if likeness is not None]
         if likenesses:
-            return Rating(np.sum(likenesses, axis=0).tolist())
-        scores = (responses @ self._encoder.encode([ask.prompt])[0]).tolist()
+            return lambda responses: Rating(np.sum([alike(responses) for alike in likenesses], axis=0).tolist())
+        [prompt] = self._encoder.encode([ask.prompt])
         note = f"impersonal: the view shows no {' or '.join(self._to)}" if ask.view.parts else None
-        return Rating(scores, note=note)
+        return lambda responses: Rating((responses @ prompt).tolist(), note=note)
 
-    def _to_posts(self, responses: Vectors, view: View) -> np.ndarray | None:
-        return self._likeness(responses, [part.words for part in view.of_kind("post")], np.max)
+    def _to_posts(self, view: View) -> Likeness | None:
+        return self._likeness([part.words for part in view.of_kind("post")], np.max)
 
-    def _to_judgements(self, responses: Vectors, view: View) -> np.ndarray | None:
+    def _to_judgements(self, view: View) -> Likeness | None:
         judged = [part.judgement for part in view.of_kind("judgement") if part.judgement]
-        chosen = self._likeness(responses, [judgement.chosen for judgement in judged], np.mean)
-        rejected = self._likeness(responses, [text for j in judged for text in j.rejected], np.mean)
-        return chosen if chosen is None or rejected is None else chosen - rejected
+        chosen = self._likeness([judgement.chosen for judgement in judged], np.mean)
+        rejected = self._likeness([text for j in judged for text in j.rejected], np.mean)
+        if chosen is None or rejected is None:
+            return chosen
+        return lambda responses: chosen(responses) - rejected(responses)
 
-    def _to_reasons(self, responses: Vectors, view: View) -> np.ndarray | None:
+    def _to_reasons(self, view: View) -> Likeness | None:
         judged = (part.judgement for part in view.of_kind("judgement"))
-        reasons = [judgement.reason for judgement in judged if judgement and judgement.reason]
-        return self._likeness(responses, reasons, np.mean)
+        return self._likeness([judgement.reason for judgement in judged if judgement and judgement.reason], np.mean)
 
-    def _to_aspects(self, responses: Vectors, view: View) -> np.ndarray | None:
-        return self._likeness(responses, [part.words for part in view.of_kind("aspect")], np.mean)
+    def _to_aspects(self, view: View) -> Likeness | None:
+        return self._likeness([part.words for part in view.of_kind("aspect")], np.mean)
 
-    def _to_traits(self, responses: Vectors, view: View) -> np.ndarray | None:
-        texts = [part.words for part in (*view.of_kind("demographics"), *view.of_kind("values"))]
-        return self._likeness(responses, texts, np.mean)
+    def _to_traits(self, view: View) -> Likeness | None:
+        return self._likeness(
+            [part.words for part in (*view.of_kind("demographics"), *view.of_kind("values"))], np.mean
+        )
 
-    def _likeness(self, responses: Vectors, texts: Sequence[str], over: Callable[..., np.ndarray]) -> np.ndarray | None:
-        return over(responses @ self._encoder.encode(texts).T, axis=1) if texts else None
+    def _likeness(self, texts: Sequence[str], over: Callable[..., np.ndarray]) -> Likeness | None:
+        if not texts:
+            return None
+        vectors = self._encoder.encode(texts)
+        return lambda responses: over(responses @ vectors.T, axis=1)
+
+
+class _EmbeddingFollower:
+    """Encodes the candidates of a step at once, each distinct text once, and keeps none of them."""
+
+    def __init__(self, encoder: TextEncoder, raters: Sequence[Rater]) -> None:
+        self._encoder = encoder
+        self._raters = raters
+
+    def rate(self, candidates: Candidates) -> dict[int, Rating]:
+        """What each view makes of its candidates."""
+        texts = list(dict.fromkeys(text for own in candidates.values() for text in own))
+        vectors = dict(zip(texts, self._encoder.encode(texts, keep=False), strict=True))
+        return {
+            place: self._raters[place](np.stack([vectors[text] for text in own])) for place, own in candidates.items()
+        }
 
 
 def _texts(ask: Ask) -> list[str]:

@@ -1,7 +1,7 @@
 """Rewards of texts while they are being written: many candidates a step, each a little longer than the last.
 
 A reward model may have a method `follow(asks, room)` that gives a follower of its own, which keeps what it has read;
-`classifier`, `likelihood`, `pmi` and `dpo` have one. Any other is asked anew for all candidates of a step.
+`classifier`, `likelihood`, `pmi`, `dpo` and `embedding` have one. Any other is asked anew for all candidates of a step.
 """
 
 from __future__ import annotations

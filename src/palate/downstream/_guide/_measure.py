@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,10 +12,11 @@ from palate.downstream._guide._settings import GuideSettings
 from palate.downstream._policy import Item
 from palate.engine import LocalModel
 from palate.evaluate import LoadedModel, Report
-from palate.records import Comparison, View
+from palate.records import Comparison, PalateError, View
 from palate.views import Missing, ViewBuilder, ViewSpec
 
 Some = TypeVar("Some")
+Line = TypeVar("Line")
 Asked = TypeVar("Asked", bound=Item)
 
 
@@ -34,7 +35,7 @@ class Measurement:
     @property
     def lanes(self) -> int:
         """How many texts go on side by side; alone on a CPU, a text's numbers cannot hang on another's."""
-        return 32 if self.policy.device.startswith("cuda") else 1
+        return 128 if self.policy.device.startswith("cuda") else 1
 
     @property
     def pairs(self) -> list[Comparison]:
@@ -68,3 +69,30 @@ def chunks(items: Sequence[Some], step: int) -> Iterator[Sequence[Some]]:
     """A few at a time."""
     for start in range(0, len(items), step):
         yield items[start : start + step]
+
+
+def side_by_side(
+    items: Sequence[Some], lanes: int, work: Callable[[Sequence[Some]], list[Line]]
+) -> Iterator[list[Line]]:
+    """What comes of so many items at a time; where memory is too small for that, of half as many from then on."""
+    start = 0
+    while start < len(items):
+        some = items[start : start + lanes]
+        found: list[Line] | None = None
+        try:
+            found = work(some)
+        except (RuntimeError, PalateError) as error:
+            if len(some) == 1 or not _out_of_memory(error):
+                raise
+        if found is None:  # out here, since an error in hand keeps alive what filled the memory
+            lanes = len(some) // 2
+            continue
+        yield found
+        start += len(some)
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Also where a reward model's error has become one that names it."""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or isinstance(error.__cause__, torch.OutOfMemoryError)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from palate.downstream._best_of_n._measure import ratings_of
-from palate.downstream._guide._measure import Measurement, chunks
+from palate.downstream._guide._measure import Measurement, chunks, side_by_side
 from palate.downstream._guide._pairs import policy_likelihoods, token_rewards
 from palate.downstream._guide._run import GuideWriter, LikelihoodLine, PairRatingLine, TokenRewardLine
-from palate.evaluate import in_benchmark_order, make_ask
-from palate.views import Missing
+from palate.evaluate import LoadedModel, in_benchmark_order, make_ask
+from palate.records import Comparison
+from palate.views import Missing, ViewSpec
 
 
 def measure_pairs(given: Measurement, writer: GuideWriter) -> None:
@@ -20,14 +24,20 @@ def measure_pairs(given: Measurement, writer: GuideWriter) -> None:
 def _read(given: Measurement, writer: GuideWriter) -> None:
     for spec in given.settings.policy_views:
         missing = [item for item in given.pairs if (spec.name, item.id) not in writer.likelihoods.lines]
-        for some in chunks(missing, given.lanes):
-            given.tell(f"{given.policy.name} reads pairs, seeing {spec.name}", writer)
-            seen, unseen = given.views(spec, some)
-            found = policy_likelihoods(given.policy, spec.name, seen, given.settings.guiding.top_k)
-            lines = {line.item: line for line in found}
-            for item, reason in unseen.items():
-                lines[item] = LikelihoodLine(policy_view=spec.name, item=item, failed=reason)
-            writer.likelihoods.add([lines[item.id] for item in some])
+        for lines in side_by_side(missing, given.lanes, partial(_likelihoods, given, writer, spec)):
+            writer.likelihoods.add(lines)
+
+
+def _likelihoods(
+    given: Measurement, writer: GuideWriter, spec: ViewSpec, some: Sequence[Comparison]
+) -> list[LikelihoodLine]:
+    given.tell(f"{given.policy.name} reads pairs, seeing {spec.name}", writer)
+    seen, unseen = given.views(spec, some)
+    found = policy_likelihoods(given.policy, spec.name, seen, given.settings.guiding.top_k)
+    lines = {line.item: line for line in found}
+    for item, reason in unseen.items():
+        lines[item] = LikelihoodLine(policy_view=spec.name, item=item, failed=reason)
+    return [lines[item.id] for item in some]
 
 
 def _follow(given: Measurement, writer: GuideWriter) -> None:
@@ -36,15 +46,26 @@ def _follow(given: Measurement, writer: GuideWriter) -> None:
         for model, spec in given.rewards():
             rm = model.settings.label
             missing = [item for item in read if (shown, rm, spec.name, item.id) not in writer.rewards.lines]
-            for some in chunks(missing, given.lanes):
-                given.tell(f"{rm} follows pairs, seeing {spec.name}{model.status}", writer)
-                seen, unseen = given.views(spec, some)
-                known = [writer.likelihoods.lines[shown, item.id] for item, _ in seen]
-                found = token_rewards(given.policy, model.model, (rm, spec.name), seen, known)
-                lines = {line.item: line for line in found}
-                for item, reason in unseen.items():
-                    lines[item] = TokenRewardLine(policy_view=shown, rm=rm, view=spec.name, item=item, unscored=reason)
-                writer.rewards.add([lines[item.id] for item in some])
+            for lines in side_by_side(missing, given.lanes, partial(_rewards, given, writer, shown, model, spec)):
+                writer.rewards.add(lines)
+
+
+def _rewards(
+    given: Measurement,
+    writer: GuideWriter,
+    shown: str,
+    model: LoadedModel,
+    spec: ViewSpec,
+    some: Sequence[Comparison],
+) -> list[TokenRewardLine]:
+    rm = model.settings.label
+    given.tell(f"{rm} follows pairs, seeing {spec.name}{model.status}", writer)
+    seen, unseen = given.views(spec, some)
+    known = [writer.likelihoods.lines[shown, item.id] for item, _ in seen]
+    lines = {line.item: line for line in token_rewards(given.policy, model.model, (rm, spec.name), seen, known)}
+    for item, reason in unseen.items():
+        lines[item] = TokenRewardLine(policy_view=shown, rm=rm, view=spec.name, item=item, unscored=reason)
+    return [lines[item.id] for item in some]
 
 
 def _rate(given: Measurement, writer: GuideWriter) -> None:

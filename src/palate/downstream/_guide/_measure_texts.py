@@ -8,7 +8,7 @@ import msgspec
 
 from palate.downstream._best_of_n._measure import ratings_of
 from palate.downstream._critic import Critic, Draft, judged
-from palate.downstream._guide._measure import Measurement, chunks
+from palate.downstream._guide._measure import Measurement, chunks, side_by_side
 from palate.downstream._guide._run import ALONE, GeneratedLine, GuideMarkLine, GuideWriter, OutcomeLine, written_key
 from palate.downstream._guide._write import Guided, Job, write_guided
 from palate.downstream._policy import Drawing, Item, item_seed, write_request
@@ -45,10 +45,14 @@ def _write(
         for item, weight in wanted
         if (shown.name, rm, view, weight, item.id) not in writer.generations.lines
     ]
-    for some in chunks(missing, given.lanes):
+
+    def write(some: Sequence[tuple[Item, float]]) -> list[GeneratedLine]:
         by = f", guided by {rm}, weight {some[0][1]:g}{model.status}" if model else ""
         given.tell(f"{given.policy.name} writes, seeing {shown.name}{by}", writer)
-        writer.generations.add(_written(given, shown, model, spec, some))
+        return _written(given, shown, model, spec, some)
+
+    for lines in side_by_side(missing, given.lanes, write):
+        writer.generations.add(lines)
 
 
 def _written(
