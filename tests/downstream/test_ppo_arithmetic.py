@@ -84,6 +84,11 @@ def test_a_text_is_measured_by_the_others_of_its_prompt() -> None:
     assert near(leave_one_out(totals, 3), [-3.0, -1.5, 4.5, 0.0, 0.0, 0.0])
 
 
+def test_a_process_may_have_no_text_left_of_a_step() -> None:
+    nothing = torch.zeros(0)
+    assert within_prompts(nothing, 4).shape == leave_one_out(nothing, 4).shape == (0,)
+
+
 def test_ratios_are_clipped_on_the_side_that_would_gain() -> None:
     new = torch.tensor([1.5, 1.5, 0.5, 0.5, 1.1, 7.0]).log()[None]
     advantages = torch.tensor([[1.0, -1.0, 1.0, -1.0, 1.0, 1.0]])

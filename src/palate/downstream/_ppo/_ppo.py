@@ -67,7 +67,7 @@ def whiten(values: Tensor, mask: Tensor, together: Together = ALONE) -> Tensor:
 
 def within_prompts(rewards: Tensor, samples: int) -> Tensor:
     """Each text's reward less the mean of its prompt's texts, which stand side by side; alone, it stays as it is."""
-    groups = rewards.view(-1, samples)
+    groups = rewards.view(len(rewards) // samples, samples)
     return (groups - groups.mean(1, keepdim=True)).flatten() if samples > 1 else rewards
 
 
@@ -94,7 +94,7 @@ def advantages_and_returns(
 
 def leave_one_out(totals: Tensor, samples: int) -> Tensor:
     """For each text its reward less the mean reward of the other texts of its prompt, which stand side by side."""
-    groups = totals.view(-1, samples)
+    groups = totals.view(len(totals) // samples, samples)
     others = (groups.sum(1, keepdim=True) - groups) / (samples - 1)
     return (groups - others).flatten()
 
