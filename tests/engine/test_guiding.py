@@ -113,6 +113,14 @@ THINKING = (
 )
 
 
+def test_a_word_that_the_template_writes_itself_is_not_taken_for_the_answer() -> None:
+    words = copy.deepcopy(tokenizer("chatml"))
+    words.chat_template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }} END\n{% endfor %}"
+    chat = Chat(words)
+    candidates = ["END", "END\tx", "END END"]
+    assert answered(chat, TALKS[0], candidates) == [chat.answered(TALKS[0], one) for one in candidates]
+
+
 @pytest.mark.parametrize("template", [*TEMPLATES, "thinking"])
 def test_candidates_are_put_into_a_conversation_as_the_template_would(template: str) -> None:
     words = copy.deepcopy(tokenizer("chatml" if template == "thinking" else template))

@@ -63,6 +63,19 @@ def test_rows_are_read_as_if_alone(family: str, packs: bool, budget: int, monkey
                 assert torch.allclose(found, alone, rtol=1e-3, atol=1e-3)
 
 
+def test_a_text_at_the_end_of_its_context_is_read_beside_one_with_much_to_add() -> None:
+    reader = Reader(build("gpt2"))  # its positions are learned, and there is none beyond the last
+    context = reader.model.config.max_position_embeddings
+    texts = reader.begin(2)
+    full, short = [5] * (context - 3), [6, 6, 6]
+    reader.read(texts, {0: [full], 1: [short]})
+    reader.read(texts, {0: [[*full, 7], [*full, 8, 7]], 1: [[*short, *[9] * 30], [*short, *[8] * 30]]})
+    last = texts.states(texts.where(0, 1, context - 2, context - 1))[0]
+    with torch.inference_mode():
+        alone = reader.model.base_model(torch.tensor([[*full, 8, 7]])).last_hidden_state[0, -1]
+    assert torch.allclose(last, alone, atol=1e-4)
+
+
 def test_only_a_text_that_has_to_moves_in_memory() -> None:
     """When a text ends, the last one takes its row; the others stay where they are."""
     texts = Reader(build("llama")).begin(4)

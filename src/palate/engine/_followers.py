@@ -36,8 +36,9 @@ def answered(chat: Chat, turns: Conversation, answers: Sequence[str]) -> list[st
     ]
     if len(plain) > 2:
         one, other = plain[0], plain[-1]
-        before, _, after = chat.answered(turns, one).rpartition(one)
-        if chat.answered(turns, other) == before + other + after:
+        rendered = chat.answered(turns, one)
+        before, _, after = rendered.partition(one)
+        if rendered.count(one) == 1 and chat.answered(turns, other) == before + other + after:
             alike = {text for text in plain if chat._harmless(text) == text}
             return [before + text + after if text in alike else chat.answered(turns, text) for text in answers]
     return [chat.answered(turns, text) for text in answers]

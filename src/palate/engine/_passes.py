@@ -24,6 +24,8 @@ class Batch:
     """New tokens (texts, rows, tokens), filled up with zeros, for texts of which so many tokens were read before."""
 
     new: Tensor
+    own: Tensor
+    """How many of a row's tokens are its own and do not fill it up: (texts, rows)."""
     lengths: Tensor
     held: Tensor
     """The keys and values of these texts: (layers, 2, texts, heads, columns, size)."""
@@ -32,9 +34,9 @@ class Batch:
 
     @property
     def position(self) -> Tensor:
-        """Of each new token: (texts, rows, tokens)."""
+        """Of each new token: (texts, rows, tokens). What fills up stays where its row ends, within the context."""
         along = torch.arange(self.new.shape[2], device=self.new.device)
-        return (self.lengths[:, None, None] + along).expand_as(self.new)
+        return self.lengths[:, None, None] + torch.minimum(along, (self.own[..., None] - 1).clamp(min=0))
 
 
 @dataclass(frozen=True)

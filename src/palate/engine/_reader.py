@@ -102,7 +102,9 @@ class Reader:
             [[*row, *[0] * (longest - len(row))] for row in own] + [[0] * longest] * (width - len(own))
             for own in rows.values()
         ]
-        batch = Batch(torch.tensor(filled).to(self.device), torch.tensor(lengths).to(self.device), held, start)
+        counts = [[len(row) for row in own] + [0] * (width - len(own)) for own in rows.values()]
+        new_ids, own_tokens, before = (torch.tensor(part).to(self.device) for part in (filled, counts, lengths))
+        batch = Batch(new_ids, own_tokens, before, held, start)
         with steady_attention():
             found = read_end_to_end(self.model, batch) if packs else read_laid_out(self.model, batch)
         states[:, start : start + new] = found
