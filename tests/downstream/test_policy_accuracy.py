@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -24,13 +23,7 @@ from palate.records import RewardModel  # noqa: E402
 from palate.rewards import make_reward_model  # noqa: E402
 from tiny_models import TinyModels  # noqa: E402
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # so small that a second thread only waits
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
 
 
 def test_at_weight_nought_policy_accuracy_is_the_likelihoods(tiny_models: TinyModels, tmp_path: Path) -> None:

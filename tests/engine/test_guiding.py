@@ -43,12 +43,7 @@ PIECES = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # so small that a second thread only waits
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
 
 
 def growing(seed: int, steps: int = 8, most: int = 5) -> Iterator[dict[int, list[str]]]:

@@ -3,7 +3,6 @@
 import json
 import math
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +32,7 @@ ANSWERS = ("A pot of green tea, slowly.", "", "Coffee!", "tea " * 30)
 CLOSE = {"rel": 1e-4, "abs": 1e-4}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
 
 
 def local(folder: Path) -> LocalModel:

@@ -17,12 +17,7 @@ from tiny_models import CAUSAL, build  # noqa: E402
 TEXTS = 5
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # so small that a second thread only waits
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
 
 
 def asked(seed: int, steps: int) -> Iterator[dict[int, list[list[int]]]]:

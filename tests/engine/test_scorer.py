@@ -2,7 +2,6 @@
 
 import copy
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,12 +23,7 @@ DECODERS = [family for family in CLASSIFIERS if family != "bert"]
 CLOSE = {"rel": 1e-4, "abs": 1e-4}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # so small that a second thread only waits
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Views that a language model writes: once for the same history, from the right person, and from nothing nothing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -37,12 +37,7 @@ ITEMS = (
 BENCHMARK = Benchmark(card=CARD, users={"ann": ANN, "bob": BOB, "eve": EVE}, comparisons=ITEMS)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
 
 
 class Echo:
