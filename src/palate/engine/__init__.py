@@ -18,7 +18,8 @@ from palate.engine._language import (
     WriteRequest,
     Written,
 )
-from palate.engine._local import LocalClassifier, LocalModel
+from palate.engine._local import LocalModel
+from palate.engine._local_classifier import LocalClassifier
 from palate.engine._open import in_process, open_by_spec, open_language_model, yes
 from palate.engine._optional import require
 from palate.engine._traits import TRAITS

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from palate.engine._chat import Chat
 from palate.engine._growing import same
 from palate.engine._language import Conversation, Failure, Likelihood
+from palate.engine._loaded import too_long
 from palate.engine._packing import Group
 from palate.engine._reader import Reader, next_tokens
 
 if TYPE_CHECKING:
-    from palate.engine._local import LocalClassifier, LocalModel
+    from palate.engine._local import LocalModel
+    from palate.engine._local_classifier import LocalClassifier
 
 
 _MARKUP = re.compile(r"[<>\[\]{}|]")
@@ -59,9 +61,10 @@ class ClassifierFollower:
         chat = self._model.chat
         groups = chat.groups([answered(chat, self._turns[place], texts) for place, texts in candidates.items()])
         rows = _rows(candidates, groups)
-        for place, failure in _too_long(rows, self._model.context).items():
-            answers[place] = failure
-            del rows[place]
+        for place, group in zip(candidates, groups, strict=True):
+            if failure := too_long(group, self._model.context):
+                answers[place] = failure
+                del rows[place]
         self._reader.read(self._texts, rows)
         last = [
             self._texts.where(place, number, len(row) - 1, len(row))[0]
@@ -97,9 +100,10 @@ class LikelihoodFollower:
         )
         rows = _rows(candidates, groups)
         begins = {place: len(group.prefix) for place, group in zip(candidates, groups, strict=True)}
-        for place, failure in _too_long(rows, self._model.context).items():
-            answers[place] = failure
-            del rows[place]
+        for place, group in zip(candidates, groups, strict=True):
+            if failure := too_long(group, self._model.context):
+                answers[place] = failure
+                del rows[place]
         self._reader.read(self._texts, rows)
         for place, totals in self._totals(rows, begins).items():
             counts = [len(row) - begins[place] for row in rows[place]]
@@ -143,13 +147,4 @@ def _rows(places: Iterable[int], groups: Sequence[Group]) -> dict[int, list[list
     return {
         place: [[*group.prefix, *tokens] for tokens in group.continuations]
         for place, group in zip(places, groups, strict=True)
-    }
-
-
-def _too_long(rows: Mapping[int, Sequence[Sequence[int]]], context: int | None) -> dict[int, Failure]:
-    longest = {place: max(map(len, own)) for place, own in rows.items()}
-    return {
-        place: Failure(f"needs {length} tokens, and the model's context has {context}")
-        for place, length in longest.items()
-        if context is not None and length > context
     }

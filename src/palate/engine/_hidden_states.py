@@ -12,7 +12,7 @@ import numpy as np
 from palate.engine._attention import steady_attention
 from palate.engine._encoder import Layer, average_windows, batches_of_like_length, spread_layers
 from palate.engine._language import Turn
-from palate.engine._local import _Loaded
+from palate.engine._loaded import Loaded
 from palate.engine._optional import require
 from palate.engine._vectors import Pair, Vectors, VectorStore, remembered, vectors_folder
 from palate.records import PalateError
@@ -36,7 +36,7 @@ class _Window:
         return len(self.head) + len(self.own)
 
 
-class HiddenStateEncoder(_Loaded):
+class HiddenStateEncoder(Loaded):
     """Hidden states of any causal language model, averaged over the tokens of the text.
 
     With a context the text is read as the answer to it, through the chat template where there is one; without,

@@ -56,17 +56,9 @@ def guide(
         raise PalateError(f"the limit is a number of items from 1; {limit} was given")
     benchmark = as_benchmark(benchmark, data_dir)
     items = sample_items(prompts(benchmark), limit, seed)
-    if critic is None and not accuracy:
-        raise PalateError(
-            "with --no-accuracy and without a critic there is nothing to measure; name one with --critic, such as "
-            "reference"
-        )
+    if critic is None:
+        _require_accuracy(benchmark, items, asked=accuracy)
     accuracy = accuracy and any(isinstance(item, Comparison) for item in items)
-    if critic is None and not accuracy:
-        raise PalateError(
-            f"{benchmark.card.name} has no comparisons on which to measure policy accuracy, and without a critic "
-            "nobody says what a text is worth; name one with --critic, such as reference"
-        )
     shown, seen = resolve_views(policy_views), resolve_views(views or default_views(benchmark)[:2][-1:])
     judge = None if critic is None else as_critic(critic, benchmark)
     if judge is not None:
@@ -115,6 +107,20 @@ def guide(
             measure_texts(given, opened, judge)
         given.tell("done", opened)
     return summarise_guide(run)
+
+
+def _require_accuracy(benchmark: Benchmark, items: Sequence[Item], *, asked: bool) -> None:
+    """Without a critic there has to be policy accuracy to measure."""
+    if not asked:
+        raise PalateError(
+            "with --no-accuracy and without a critic there is nothing to measure; name one with --critic, such as "
+            "reference"
+        )
+    if not any(isinstance(item, Comparison) for item in items):
+        raise PalateError(
+            f"{benchmark.card.name} has no comparisons on which to measure policy accuracy, and without a critic "
+            "nobody says what a text is worth; name one with --critic, such as reference"
+        )
 
 
 def _guidable(policy: str | LanguageModel, guiding: Guiding) -> LocalModel:

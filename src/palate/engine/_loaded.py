@@ -1,0 +1,121 @@
+"""What models of every kind in this process have in common: a folder, a device, a precision, a tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from palate.engine._fingerprint import folder_fingerprint
+from palate.engine._language import Failure
+from palate.engine._optional import require
+from palate.engine._weights import weights_folder
+from palate.records import PalateError
+
+if TYPE_CHECKING:
+    from palate.engine._chat import Chat
+    from palate.engine._packing import Group
+
+RENDERING = 1
+"""Part of every fingerprint: raise it when conversations are put into tokens otherwise."""
+
+FEWEST_TOKENS = 10
+"""A tokenizer with fewer is none."""
+
+
+class Loaded:
+    """A model by its name; the weights themselves are loaded by those who need them."""
+
+    def __init__(
+        self, name: str, *, device: str | None = None, dtype: str | None = None, trust_remote_code: bool = False
+    ) -> None:
+        self.name = name
+        self._folder = weights_folder(name)
+        self._trust = trust_remote_code
+        torch = require("torch", "local")
+        self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self._dtype = dtype or ("bfloat16" if self._device.startswith("cuda") else "float32")
+        self.chat = self._chat()
+        if getattr(torch, self._dtype, None) not in (torch.float32, torch.bfloat16, torch.float16):
+            raise PalateError(f"unknown dtype {self._dtype!r}; use float32, bfloat16 or float16")
+
+    @property
+    def fingerprint(self) -> str:
+        """The files, the precision, the kind of device, and how conversations are written."""
+        return f"{folder_fingerprint(self._folder)}-{self._dtype}-{self._device.split(':')[0]}-{RENDERING}"
+
+    @property
+    def device(self) -> str:
+        """Where it runs: `cpu` or `cuda`."""
+        return self._device
+
+    def _chat(self) -> Chat:
+        """The tokenizer with its template; that there is none is an error now, not after an hour."""
+        from palate.engine._chat import Chat
+
+        transformers = require("transformers", "local")
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                self._folder, trust_remote_code=self._trust, local_files_only=True
+            )
+            if len(tokenizer) < FEWEST_TOKENS:  # early versions of transformers 5 make one up from nothing
+                raise ValueError(f"it would have {len(tokenizer)} tokens")
+        except Exception as error:
+            raise PalateError(
+                f"{self.name}: no tokenizer can be loaded from {self._folder} ({brief(error)}). "
+                "A model folder needs its tokenizer files beside its weights."
+            ) from error
+        return Chat(tokenizer)
+
+    def _require_answers(self) -> None:
+        if not self.chat.shows_answers():
+            raise PalateError(
+                f"{self.name}: its chat template leaves out the assistant's answer, so that every text would get the "
+                "same score. Mend the chat_template in its tokenizer's files."
+            )
+
+    def _load(self, kind: str, *, new: Collection[str] = (), **options: Any) -> Any:
+        """The model in one of its kinds. Its files may lack the `new` weights, which then begin at zero."""
+        torch, transformers = require("torch", "local"), require("transformers", "local")
+        logging = transformers.utils.logging
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        try:
+            model, found = getattr(transformers, kind).from_pretrained(
+                self._folder,
+                dtype=getattr(torch, self._dtype),
+                trust_remote_code=self._trust,
+                local_files_only=True,
+                output_loading_info=True,
+                **options,
+            )
+        except Exception as error:
+            asks_for_trust = "trust_remote_code" in str(error)
+            hint = " Say trust_remote_code=true if you trust its code." if asks_for_trust else ""
+            raise PalateError(f"{self.name}: cannot be loaded as {kind} ({brief(error)}).{hint}") from error
+        if missing := sorted(set(found["missing_keys"]) - set(new)):
+            raise PalateError(
+                f"{self.name}: its files lack {', '.join(missing[:3])}, so that as {kind} it would answer at random. "
+                "Is it a model of another kind?"
+            )
+        for name in set(found["missing_keys"]):
+            torch.nn.init.zeros_(model.get_parameter(name))
+        return model.to(self._device).eval()
+
+
+def needed(group: Group) -> int:
+    """How many tokens the longest of a group's sequences has."""
+    return len(group.prefix) + max(map(len, group.continuations), default=0)
+
+
+def too_long(group: Group, context: int | None) -> Failure | None:
+    """Why a model with such a context cannot read a group, if it cannot."""
+    tokens = needed(group)
+    if context is None or tokens <= context:
+        return None
+    return Failure(f"needs {tokens} tokens, and the model's context has {context}")
+
+
+def brief(error: Exception) -> str:
+    """The first line of what an error says."""
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return lines[0][:200] if lines else type(error).__name__
