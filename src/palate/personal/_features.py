@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,18 @@ Rows = NDArray[np.float32]
 
 POSITION = "position"
 """Where the person saw the response: a habit, not a taste. For data that recorded it."""
+EDGES = ("features.low", "features.high")
+USUAL = 3.0
+"""Deviations from the mean within which a feature is taken as it is, however few texts there were to train on."""
+
+
+class Standard(NamedTuple):
+    """Of each column over the texts of the training data: the mean, what gives it its weight, and its edges."""
+
+    centre: Rows
+    scale: Rows
+    low: Rows
+    high: Rows
 
 
 class Features:
@@ -23,7 +36,9 @@ class Features:
     `minilm:all` the layers of an encoder side by side, which tell more of a text's style than the last one.
 
     Every column is standardised on the training texts, and every encoder's block then scaled so that its
-    columns together weigh as much as one: a wide encoder does not drown a narrow one.
+    columns together weigh as much as one: a wide encoder does not drown a narrow one. Nothing was learned of values
+    beyond all that the training texts had: such a one is taken at the edge. Otherwise a text of one odd word could
+    be worth more than anything that a person ever chose, and a policy that is paid by the model would write it.
     """
 
     def __init__(self, name: str = "minilm+traits") -> None:
@@ -31,8 +46,7 @@ class Features:
         self._blocks = [block.strip() for block in name.split("+")]
         if len(set(self._blocks)) < len(self._blocks):
             raise PalateError(f"the features {name!r} name an encoder twice")
-        self._centre: Rows | None = None
-        self._scale: Rows | None = None
+        self._standard: Standard | None = None
 
     @cached_property
     def _encoders(self) -> dict[str, TextEncoder | None]:
@@ -71,34 +85,42 @@ class Features:
             blocks.append(_finite(block.reshape(len(responses), -1), name, responses))
         return np.concatenate(blocks, axis=1)
 
-    def _standard(self, raw: Rows) -> tuple[Rows, Rows]:
-        """The centre and scale of each column over the texts of the training data."""
+    def _standard_of(self, raw: Rows) -> Standard:
         centre = raw.mean(axis=0)
         spread = raw.std(axis=0)
         scale = np.zeros_like(spread)
         np.divide(1.0, spread, out=scale, where=spread > 1e-6)
         for block in self.blocks.values():
             scale[block] /= np.sqrt(max(1, block.stop - block.start))
-        return centre, scale
+        low = np.minimum(raw.min(axis=0), centre - USUAL * spread)
+        high = np.maximum(raw.max(axis=0), centre + USUAL * spread)
+        return Standard(centre, scale, low, high)
 
     def rows(self, prompts: Sequence[str], responses: Sequence[str], places: Sequence[int | None]) -> Rows:
         """Standardised features; the first texts ever seen decide the standard."""
         if not responses:
             return np.zeros((0, self.dimensions), np.float32)
         raw = self.read(prompts, responses, places)
-        if self._centre is None or self._scale is None:
-            self._centre, self._scale = self._standard(raw)
-        return ((raw - self._centre) * self._scale).astype(np.float32)
+        standard = self._standard = self._standard or self._standard_of(raw)
+        return ((raw.clip(standard.low, standard.high) - standard.centre) * standard.scale).astype(np.float32)
+
+    def without_edges(self) -> None:
+        """For a standard that comes from other texts than those of the training: their edges are not its edges."""
+        self.restore({name: rows for name, rows in self.tensors().items() if name not in EDGES})
 
     def tensors(self) -> dict[str, Rows]:
         """What has to be kept with a model."""
-        if self._centre is None or self._scale is None:
-            return {}
-        return {"features.centre": self._centre, "features.scale": self._scale}
+        kept = {} if self._standard is None else self._standard._asdict()
+        return {f"features.{name}": rows for name, rows in kept.items()}
 
     def restore(self, tensors: dict[str, Rows]) -> None:
-        """Take up the standard that was kept."""
-        self._centre, self._scale = tensors.get("features.centre"), tensors.get("features.scale")
+        """Take up the standard that was kept; models of earlier versions have no edges."""
+        self._standard = None
+        if "features.centre" in tensors:
+            centre, scale = tensors["features.centre"], tensors["features.scale"]
+            nowhere = np.full_like(centre, np.inf)
+            low, high = (tensors.get(name, other) for name, other in zip(EDGES, (-nowhere, nowhere), strict=True))
+            self._standard = Standard(centre, scale, low, high)
 
 
 def _encoder(block: str) -> TextEncoder:

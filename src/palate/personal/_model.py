@@ -208,9 +208,10 @@ class PersonalModel:
         """Changes with anything that was learned, and with the features."""
         digest = hashlib.sha256(f"{self.method_name} {self.features.fingerprint}".encode())
         digest.update(msgspec.json.encode(self.settings))
-        for name, tensor in sorted({**self.method.shared, **self._states}.items()):
+        learned = {name: one.numpy() for name, one in {**self.method.shared, **self._states}.items()}
+        for name, numbers in sorted({**learned, **self.features.tensors()}.items()):
             digest.update(name.encode("utf-8", "surrogatepass"))
-            digest.update(tensor.contiguous().numpy().tobytes())
+            digest.update(numbers.tobytes())
         return digest.hexdigest()[:16]
 
     def save(self, folder: str | Path) -> Path:

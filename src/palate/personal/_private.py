@@ -201,3 +201,4 @@ def standardise_publicly(features: Features) -> None:
     """Centre and scale from the texts of `mini`, which are nobody's: those of private texts would tell of them."""
     features.restore({})
     features.rows(*offered(load_benchmark("mini").comparisons))
+    features.without_edges()
