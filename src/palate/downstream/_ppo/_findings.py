@@ -55,6 +55,7 @@ def findings(
     after: Written | None,
     score: Change | None,
     reward: Change | None,
+    agreement: Change | None = None,
 ) -> list[Finding]:
     """Warnings first, then what held-out users got."""
     found = [Finding("warning", text) for text in warnings_of(curve)]
@@ -79,4 +80,10 @@ def findings(
     if reward is not None and reward.low is not None and reward.low > 0 and not (clear and better):
         text = "the reward of held-out users' texts rose, and the critic's score did not clearly follow"
         found.append(Finding("note" if better else "warning", text))
+    if agreement is not None and agreement.high is not None and agreement.high < 0:
+        text = (
+            "among the trained policy's texts the reward model is less often for what the critic is for than among "
+            "the untrained one's: training led to where the reward model errs"
+        )
+        found.append(Finding("warning", text))
     return found

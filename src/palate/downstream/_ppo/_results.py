@@ -53,6 +53,9 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     """The critic's mean mark."""
     reward: float | None
     """The reward model's mean score."""
+    agreement: float | None = None
+    """Of two texts for one prompt between which the critic finds a difference: how often the reward model is for the
+    same one, a tie being half; the mean over prompts."""
     tokens: float | None
     """Of a text."""
     texts: int
@@ -120,5 +123,8 @@ class PpoSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What training brought by the critic's marks: the number that counts."""
     reward: Change | None
     """What it brought by the reward model's own scores."""
+    agreement: Change | None = None
+    """What became of the reward model's agreement with the critic. Where it falls, the policy went where the reward
+    model errs."""
     findings: list[Finding]
     examples: list[Example]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,9 +31,9 @@ def summarise_ppo(run: PpoRun) -> PpoSummary:
     settings, split, curve = run.settings, run.split(), run.steps()
     held_out = run.held_out()
     lines = [held_out[item] for item in split.test_items if item in held_out]
-    scores, rewards = _scores(lines), _rewards(lines)
-    score, reward = (_change(lines, values, settings.seed) for values in (scores, rewards))
-    before, after = (_written(lines, scores, rewards, side) for side in (0, 1))
+    values = _Values(_scores(lines), _rewards(lines), _agreements(lines))
+    score, reward, agreement = (_change(lines, one, settings.seed) for one in values)
+    before, after = (_written(lines, values, side) for side in (0, 1))
     complete = run.policy.exists() and len(lines) == len(split.test_items)
     return PpoSummary(
         run=str(run.folder),
@@ -58,9 +60,18 @@ def summarise_ppo(run: PpoRun) -> PpoSummary:
         after=after,
         score=score,
         reward=reward,
-        findings=findings(curve, before, after, score, reward) if curve else [],
+        agreement=agreement,
+        findings=findings(curve, before, after, score, reward, agreement) if curve else [],
         examples=[_example(line) for line in lines[:: max(1, len(lines) // EXAMPLES)][:EXAMPLES]],
     )
+
+
+class _Values(NamedTuple):
+    """Each of them (items, 2), for the untrained and the trained policy; nan where there is no number."""
+
+    scores: Floats
+    rewards: Floats
+    agreements: Floats
 
 
 def _sides(line: HeldOutLine) -> tuple[slice, slice]:
@@ -87,6 +98,22 @@ def _rewards(lines: Sequence[HeldOutLine]) -> Floats:
     return found
 
 
+def _agreements(lines: Sequence[HeldOutLine]) -> Floats:
+    """(items, 2): of the pairs of a policy's texts that the critic tells apart, how many the reward orders so too."""
+    found = np.full((len(lines), 2), np.nan)
+    for place, line in enumerate(lines):
+        for side, own in enumerate(_sides(line)):
+            known = [
+                (mark.score, reward)
+                for mark, reward in zip(line.marks[own], (line.rating.scores or ())[own], strict=False)
+                if mark.score is not None
+            ]
+            pairs = [np.sign(np.subtract(*two)) for two in combinations(known, 2) if two[0][0] != two[1][0]]
+            if pairs:
+                found[place, side] = np.mean([(1 + mark * reward) / 2 for mark, reward in pairs])
+    return found
+
+
 def _change(lines: Sequence[HeldOutLine], values: Floats, seed: int) -> Change | None:
     """After minus before over the items where both are known, with users resampled."""
     both = np.asarray(~np.isnan(values).any(axis=1))
@@ -107,15 +134,16 @@ def _change(lines: Sequence[HeldOutLine], values: Floats, seed: int) -> Change |
     )
 
 
-def _written(lines: Sequence[HeldOutLine], scores: Floats, rewards: Floats, side: int) -> Written | None:
+def _written(lines: Sequence[HeldOutLine], values: _Values, side: int) -> Written | None:
     if not lines:
         return None
     own = [(line, _sides(line)[side]) for line in lines]
     texts = [text for line, part in own for text in line.texts[part]]
     half = len(lines[0].texts) // 2
     return Written(
-        score=_mean(scores, side),
-        reward=_mean(rewards, side),
+        score=_mean(values.scores, side),
+        reward=_mean(values.rewards, side),
+        agreement=_mean(values.agreements, side),
         tokens=float(np.mean([count for line, part in own for count in line.tokens[part]])),
         texts=len(texts),
         empty=sum(not text.strip() for text in texts),
@@ -125,9 +153,11 @@ def _written(lines: Sequence[HeldOutLine], scores: Floats, rewards: Floats, side
 
 
 def _mean(values: Floats, side: int) -> float | None:
-    """Over the items where both policies have a number, so that the two means differ by the change."""
-    both = ~np.isnan(values).any(axis=1)
-    return float(values[both, side].mean()) if both.any() else None
+    """Over the items where both policies have a number, so that the two means differ by the change; else its own."""
+    own = ~np.isnan(values[:, side])
+    both = own & ~np.isnan(values[:, 1 - side])
+    counted = both if both.any() else own
+    return float(values[counted, side].mean()) if counted.any() else None
 
 
 def _example(line: HeldOutLine) -> Example:

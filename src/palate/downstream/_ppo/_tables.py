@@ -6,7 +6,17 @@ from collections.abc import Callable
 
 from palate.downstream._ppo._results import Change, PpoSummary, StepLine, Written
 from palate.downstream._report import Head
-from palate.evaluate import ABSENT, Table, chance_of_error, count, figure, figure_interval, percent
+from palate.evaluate import (
+    ABSENT,
+    Table,
+    chance_of_error,
+    count,
+    figure,
+    figure_interval,
+    percent,
+    points,
+    points_interval,
+)
 
 CURVES: dict[str, Callable[[StepLine], float | None]] = {
     "reward": lambda line: line.reward,
@@ -23,7 +33,8 @@ CURVES: dict[str, Callable[[StepLine], float | None]] = {
 FOOTNOTE = (
     "Both policies write for the same held-out prompts with the same seeds; means are over prompts where both have a "
     "number. Change: trained minus untrained; intervals are 95% and resample users, p is of a test that flips users. "
-    "The critic's score is the number that counts: the reward is what was trained for."
+    "The critic's score is the number that counts: the reward is what was trained for. Whether the two agree is "
+    "asked of pairs of one policy's texts for a prompt; where it falls, the policy went where the reward model errs."
 )
 
 
@@ -60,6 +71,7 @@ def held_out_table(summary: PpoSummary) -> Table | None:
         rows=[
             ("critic's score", figure(before.score), figure(after.score), *_change(summary.score)),
             ("reward", figure(before.reward), figure(after.reward), *_change(summary.reward)),
+            *_agreement(summary),
             ("tokens of a text", *(_tenths(one.tokens) for one in (before, after)), *[""] * 3),
             *((name, *(_share(one, name) for one in (before, after)), *[""] * 3) for name in _COUNTS),
         ],
@@ -91,6 +103,18 @@ def _share(one: Written, name: str) -> str:
 
 def _tenths(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.1f}"
+
+
+def _agreement(summary: PpoSummary) -> list[tuple[str, ...]]:
+    """A row, or none where no policy wrote two texts that the critic tells apart."""
+    shares = [percent(one.agreement if one else None) for one in (summary.before, summary.after)]
+    if set(shares) == {ABSENT}:
+        return []
+    change, told = summary.agreement, (ABSENT, ABSENT, ABSENT)
+    if change is not None:
+        interval = points_interval(change.low, change.high)
+        told = (points(change.difference), interval, chance_of_error(change.p))
+    return [("critic and reward agree", *shares, *told)]
 
 
 def _change(change: Change | None) -> tuple[str, str, str]:

@@ -1,0 +1,56 @@
+"""Does the reward model agree with the critic on what a policy writes? Against shares counted by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from palate.downstream import Mark
+from palate.downstream._ppo._findings import findings
+from palate.downstream._ppo._results import Change
+from palate.downstream._ppo._run import HeldOutLine
+from palate.downstream._ppo._summary import _agreements, _mean
+from palate.records import Rating
+
+NO_MARK = Mark(unscored="empty")
+
+
+def line(rewards: tuple[float, ...] | None, marks: tuple[float | None, ...]) -> HeldOutLine:
+    rating = Rating(unscored="nothing to say") if rewards is None else Rating(rewards)
+    given = tuple(NO_MARK if mark is None else Mark(mark) for mark in marks)
+    texts = ("text",) * len(marks)
+    return HeldOutLine(item="i", user_id="u", prompt="?", texts=texts, tokens=(1,) * 6, rating=rating, marks=given)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "marks", "shares"),
+    [
+        # All three pairs alike; one of three alike, the other two the other way round.
+        ((1, 2, 3, 1, 2, 3), (5, 6, 7, 7, 5, 6), (1, 1 / 3)),
+        # A tie of rewards is half; a tie of marks is no pair.
+        ((1, 1, 0, 3, 2, 1), (2, 1, 1, 0, 0, 0), (3 / 4, np.nan)),
+        # A text without a mark is in no pair.
+        ((1, 2, 9, 5, 6, 7), (1, 2, None, None, None, 3), (1, np.nan)),
+        (None, (1, 2, 3, 4, 5, 6), (np.nan, np.nan)),
+    ],
+)
+def test_pairs_that_the_critic_tells_apart_are_counted(
+    rewards: tuple[float, ...] | None, marks: tuple[float | None, ...], shares: tuple[float, float]
+) -> None:
+    assert _agreements([line(rewards, marks)])[0] == pytest.approx(shares, nan_ok=True)
+
+
+def test_means_are_over_prompts_that_both_policies_have_or_else_over_their_own() -> None:
+    values = np.array([[0.2, 0.4], [1.0, np.nan]])
+    assert (_mean(values, 0), _mean(values, 1)) == (0.2, 0.4)
+    assert (_mean(values[1:], 0), _mean(values[1:], 1)) == (1.0, None)
+
+
+def test_a_fall_that_is_clear_is_told() -> None:
+    def told(low: float, high: float) -> bool:
+        fallen = Change(difference=-0.1, low=low, high=high, p=0.01, n=9, users=9)
+        rose = Change(difference=0.1, low=0.05, high=0.2, p=0.01, n=9, users=9)
+        return any("errs" in one.text for one in findings([], None, None, rose, rose, fallen))
+
+    assert told(-0.2, -0.01)
+    assert not told(-0.2, 0.01)
