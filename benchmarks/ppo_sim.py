@@ -2,6 +2,7 @@
 
     python benchmarks/ppo_sim.py --out ppo-sim                    # on a GPU; about two minutes a run, twelve runs
     python benchmarks/ppo_sim.py --out ppo-sim --report           # the table of what is there, without training
+    python benchmarks/ppo_sim.py --out ppo-sim --report --picture curves.svg
     python benchmarks/ppo_sim.py --policy FOLDER --seeds 0 --rewards sim --steps 5 --users 24    # a small try
 
 Rewards: `sim`, the user's true utility; `personal`, a model (per-user weights on countable traits) that was trained
@@ -30,6 +31,7 @@ from rich.table import Table
 
 from palate.data import load_benchmark
 from palate.downstream import PpoSummary, Training, ppo, write_ppo
+from palate.evaluate import percent
 from palate.personal import PersonalModel
 
 OTHERS = 1000
@@ -59,6 +61,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no run after this long")
     parser.add_argument("--out", type=Path, default=Path("ppo-sim"))
     parser.add_argument("--report", action="store_true")
+    parser.add_argument("--picture", type=Path, help="draw the curves of all runs into this SVG file")
     return parser.parse_args()
 
 
@@ -128,7 +131,7 @@ def table(found: list[tuple[str, int, PpoSummary]]) -> Table:
     made = Table(box=MARKDOWN)
     for title in ("reward", "seed", "policy sees"):
         made.add_column(title)
-    for title in ("critic's score", "95%", "p", "own reward", "KL", "entropy", "tokens", "training, s"):
+    for title in ("critic's score", "95%", "p", "own reward", "agree", "KL", "entropy", "tokens", "training, s"):
         made.add_column(title, justify="right")
     for reward, seed, one in sorted(found, key=lambda row: (REWARDS.index(row[0]), row[2].policy_view, row[1])):
         if one.score is None or one.before is None or one.after is None or not one.complete:
@@ -142,12 +145,62 @@ def table(found: list[tuple[str, int, PpoSummary]]) -> Table:
             "" if low is None or high is None else f"{low:+.3f} to {high:+.3f}",
             f"{one.score.p:.3f}",
             "" if one.reward is None else f"{one.reward.difference:+.3f}",
+            " to ".join(percent(side.agreement) for side in (one.before, one.after)),
             f"{one.curve[-1].kl:.1f}",
             f"{one.curve[0].entropy:.2f} to {one.curve[-1].entropy:.2f}",
             f"{one.before.tokens:.0f} to {one.after.tokens:.0f}",
             f"{sum(line.seconds for line in one.curve):.0f}",
         )
     return made
+
+
+PANELS = {"reward paid": "reward", "KL, nats a text": "kl", "entropy, nats a token": "entropy", "tokens": "length"}
+COLOURS = dict(zip(REWARDS, ("#4f772d", "#0b6e99", "#b3541e", "#777777"), strict=True))
+WIDTH, HEIGHT, LEFT, TOP, GAP = 330, 200, 46, 56, 52
+
+
+def picture(found: list[tuple[str, int, PpoSummary]]) -> str:
+    """A panel for each curve; a thin line for each run, and a thick one for the mean over seeds."""
+    steps = max(len(one.curve) for *_, one in found)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * (WIDTH + LEFT) + 24} {TOP + 2 * (HEIGHT + GAP)}" '
+        'role="img" font-family="sans-serif" font-size="13"><title>Curves of training by reward</title>'
+        '<rect width="100%" height="100%" fill="#fff"/>'
+    ]
+    for place, reward in enumerate(one for one in REWARDS if any(row[0] == one for row in found)):
+        x = LEFT + 130 * place
+        parts.append(f'<line x1="{x}" x2="{x + 24}" y1="18" y2="18" stroke="{COLOURS[reward]}" stroke-width="3"/>')
+        parts.append(f'<text x="{x + 30}" y="22">{reward}</text>')
+    for place, (title, field) in enumerate(PANELS.items()):
+        left = LEFT + (place % 2) * (WIDTH + LEFT)
+        top = TOP + (place // 2) * (HEIGHT + GAP)
+        groups: dict[str, list[list[float]]] = {}
+        for reward, _, one in found:
+            groups.setdefault(reward, []).append([getattr(line, field) for line in one.curve])
+        values = [value for group in groups.values() for curve in group for value in curve]
+        low, high = min(0.0, *values), max(values)
+        parts.append(f'<text x="{left}" y="{top - 8}" font-weight="bold">{title}</text>')
+        for tick in np.linspace(low, high, 4):
+            y = top + (high - tick) / (high - low) * HEIGHT
+            parts.append(f'<line x1="{left}" x2="{left + WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
+            told = f"{tick:.0f}" if high >= 20 else f"{tick:.1f}"
+            parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end" font-size="11">{told}</text>')
+        for step in (1, steps // 2, steps):
+            x = left + step / steps * WIDTH
+            parts.append(
+                f'<text x="{x:.0f}" y="{top + HEIGHT + 16}" text-anchor="middle" font-size="11">step {step}</text>'
+            )
+        for reward, group in groups.items():
+            shortest = min(map(len, group))
+            for curve, wide in [*((one, 0.6) for one in group), (np.mean([one[:shortest] for one in group], 0), 2.4)]:
+                points = " ".join(
+                    f"{left + (step + 1) / steps * WIDTH:.1f},{top + (high - value) / (high - low) * HEIGHT:.1f}"
+                    for step, value in enumerate(curve)
+                )
+                parts.append(
+                    f'<polyline points="{points}" fill="none" stroke="{COLOURS[reward]}" stroke-width="{wide}"/>'
+                )
+    return "\n".join([*parts, "</svg>\n"])
 
 
 def over_seeds(found: list[tuple[str, int, PpoSummary]]) -> Iterator[str]:
@@ -168,6 +221,9 @@ def main() -> None:
     console.print(table(found))
     for line in over_seeds(found):
         console.print(line)
+    if options.picture and found:
+        options.picture.write_text(picture(found))
+        console.print(f"curves: {options.picture}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from faulty_server import faulty_server
+from palate.cli import main
 from tiny_models import TinyModels
 
 USER = {"user_id": "ann", "posts": [{"id": "1", "text": "I like tea."}]}
@@ -226,3 +227,16 @@ def test_a_server_that_is_no_chat_server(palate: Palate, mood: str, tmp_path: Pa
         done = palate(*rated(spec), MY_KEY="sk-12345678", PALATE_CACHE=str(tmp_path))
     expect_refused(done, said[mood])
     assert "sk-12345678" not in done.stderr
+
+
+def test_a_full_gpu_is_told_in_words(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    torch = pytest.importorskip("torch")
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.25 GiB. GPU 0 has a total capacity of 1")
+
+    monkeypatch.setattr("palate.cli._main.app", full)
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.startswith("palate: the memory of the GPU ended")

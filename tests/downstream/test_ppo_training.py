@@ -16,7 +16,7 @@ from tiny_models import CAUSAL, TinyModels, build, save, tokenizer
 
 torch = pytest.importorskip("torch")
 
-from palate.downstream._ppo._policy_model import PolicyModel, open_policy_model  # noqa: E402
+from palate.downstream._ppo._policy_model import PolicyModel, Texts, open_policy_model  # noqa: E402
 from palate.downstream._ppo._ppo import Trainer, log_probabilities  # noqa: E402
 from palate.downstream._ppo._prompts import Prompt  # noqa: E402
 
@@ -259,3 +259,45 @@ def test_a_reward_that_is_no_number_names_model_and_item(bad: float, tiny_models
 def test_gradients_that_are_no_numbers_end_the_run(tiny_models: TinyModels) -> None:
     with pytest.raises(PalateError, match="training went astray"):
         list(trainer(tiny_models.causal(), "shortest", changed(learning_rate=1e30)).run())
+
+
+def test_where_memory_ends_half_as_many_texts_are_read_at_once(
+    tiny_models: TinyModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once at the first reading, and once in learning, when a part of the gradients is already there."""
+    folder, reward = tiny_models.causal(), Pays(len)
+    training = changed(steps=1, batch_tokens=100)
+    plain = trainer(folder, reward, training)
+    [expected] = list(plain.run())
+    short = trainer(folder, reward, training)
+    logits, sizes, begun = short.policy.logits, [], [False]
+
+    def sometimes(texts: Texts) -> tuple[torch.Tensor, torch.Tensor]:
+        sizes.append(len(texts.responses))
+        half_way = short.policy.parameters[0].grad is not None and not begun[0]
+        if len(sizes) == 1 or half_way:
+            begun[0] = half_way
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return logits(texts)
+
+    monkeypatch.setattr(short.policy, "logits", sometimes)
+    [line] = list(short.run())
+    assert begun[0]
+    assert sizes[0] > max(sizes[1:])
+    assert sizes[-1] == 1
+    assert line.kl == pytest.approx(expected.kl, abs=1e-5)
+    for name, learned in plain.policy.learned().items():
+        assert torch.allclose(short.policy.learned()[name], learned, atol=1e-5), name
+
+
+def test_one_text_that_is_too_much_for_the_memory_is_told(
+    tiny_models: TinyModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = trainer(tiny_models.causal(), Pays(len))
+
+    def never(texts: Texts) -> tuple[torch.Tensor, torch.Tensor]:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(short.policy, "logits", never)
+    with pytest.raises(PalateError, match=r"step 1: the memory of the GPU ended with one text of \d+ tokens"):
+        next(short.run())

@@ -52,6 +52,10 @@ data.command("palate.cli.data:schema", help="Print or write the JSON Schemas of 
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+OUT_OF_MEMORY = (
+    "the memory of the GPU ended. See with nvidia-smi whether another program holds some of it; otherwise take a "
+    "smaller model, fewer texts at once or device=cpu. Nothing is lost: the same command goes on from here."
+)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -62,12 +66,21 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(f"{error}\nTry: palate --help")
     except PalateError as error:
         _fail(str(error))
+    except RuntimeError as error:
+        if not _out_of_memory(error):
+            raise
+        _fail(f"{OUT_OF_MEMORY}\n{str(error).partition('. ')[0]}.")
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
     except KeyboardInterrupt:
         print("stopped; nothing is lost: the same command goes on from here", file=sys.stderr)  # noqa: T201
         sys.exit(INTERRUPTED)
+
+
+def _out_of_memory(error: RuntimeError) -> bool:
+    torch = sys.modules.get("torch")  # who has not loaded it has not filled a GPU
+    return torch is not None and isinstance(error, torch.OutOfMemoryError)
 
 
 def _fail(message: str) -> None:

@@ -23,8 +23,10 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -40,6 +42,7 @@ from palate.records import Ask, PalateError
 from palate.rewards import rate
 
 ALONE = Together()
+Some = TypeVar("Some")
 
 
 # ---- The arithmetic. Tensors are (texts, tokens), filled up on the right; the mask says which tokens there are. ----
@@ -165,6 +168,7 @@ class Trainer:
         self.training, self.seed, self.together = training, seed, together
         self.step = 0
         self.kl_coefficient = training.kl
+        self._at_once = training.batch_tokens
         policy.begin(training, seed)
         # Adam makes steps of one size out of gradients of any size; those that are only rounding stay below epsilon.
         # Not fused: the sampler knows that weights changed by their version, which fused steps do not raise.
@@ -238,19 +242,7 @@ class Trainer:
         training, device = self.training, self.policy.torch_device
         shape = (len(texts), max((len(text.response) for text in texts), default=1))
         made = Experience(torch.zeros(shape, dtype=torch.bool, device=device), *torch.zeros(6, *shape, device=device))
-        with torch.no_grad():
-            for places in self._batches(texts, range(len(texts))):
-                read = self.policy.texts([(texts[place].prompt, texts[place].response) for place in places])
-                logits, states = self.policy.logits(read)
-                rows, width = torch.tensor(places, device=device), slice(read.mask.shape[1])
-                made.mask[rows, width] = read.mask
-                made.logs[rows, width] = log_probabilities(logits, read.responses) * read.mask
-                made.entropies[rows, width] = entropies(logits) * read.mask
-                if self.policy.value_head is not None:
-                    made.values[rows, width] = self.policy.value_head(states) * read.mask
-                del logits  # the reference's come next, and both would be twice the memory
-                reference = log_probabilities(self.policy.reference_logits(read), read.responses)
-                made.reference_logs[rows, width] = reference * read.mask
+        self._in_pieces(texts, range(len(texts)), lambda places: self._look(texts, made, places))
         given = torch.tensor([text.reward for text in texts], dtype=torch.float64, device=device)
         there = torch.ones_like(given, dtype=torch.bool)
         if not int(self.together.sum(there.sum())):
@@ -270,6 +262,43 @@ class Trainer:
             made.advantages = whiten(found, made.mask, self.together)
         return made, given
 
+    @torch.no_grad()
+    def _look(self, texts: Sequence[Text], made: Experience, places: list[int]) -> None:
+        """What policy and reference say of some texts."""
+        read = self.policy.texts([(texts[place].prompt, texts[place].response) for place in places])
+        logits, states = self.policy.logits(read)
+        rows, width = torch.tensor(places, device=self.policy.torch_device), slice(read.mask.shape[1])
+        made.mask[rows, width] = read.mask
+        made.logs[rows, width] = log_probabilities(logits, read.responses) * read.mask
+        made.entropies[rows, width] = entropies(logits) * read.mask
+        if self.policy.value_head is not None:
+            made.values[rows, width] = self.policy.value_head(states) * read.mask
+        del logits  # the reference's come next, and both would be twice the memory
+        reference = log_probabilities(self.policy.reference_logits(read), read.responses)
+        made.reference_logs[rows, width] = reference * read.mask
+
+    def _in_pieces(self, texts: Sequence[Text], places: Sequence[int], work: Callable[[list[int]], Some]) -> list[Some]:
+        """What comes of all these texts, some at once; where memory ends, all anew with half as many from then on."""
+        while True:
+            try:
+                return [work(piece) for piece in self._batches(texts, places)]
+            except torch.OutOfMemoryError as error:
+                longest = max(len(texts[place].prompt) + len(texts[place].response) for place in places)
+                if self._at_once < longest:
+                    raise PalateError(
+                        f"step {self.step + 1}: the memory of the GPU ended with one text of {longest} tokens. Give "
+                        "--gradient-checkpointing, --lora, a smaller policy or a reward model behind palate serve on "
+                        "another GPU; the last checkpoint is kept"
+                    ) from error
+            # Out here, since an error in hand keeps alive what filled the memory.
+            self._at_once //= 2
+            self._clear()
+            torch.cuda.empty_cache()
+
+    def _clear(self) -> None:
+        for optimiser in filter(None, (self._optimiser, self._value_optimiser)):
+            optimiser.zero_grad(set_to_none=True)
+
     def _batches(self, texts: Sequence[Text], places: Sequence[int]) -> Iterator[list[int]]:
         """Texts of one prompt together, as many as the token budget lets be read at once; each prompt is read once."""
         some: list[int] = []
@@ -280,7 +309,7 @@ class Trainer:
             own = len(texts[place].prompt), len(texts[place].response)
             before, after = max(before, own[0]), max(after, own[1])
             prompts.add(number)
-            if some and len(prompts) * before + (len(some) + 1) * after > self.training.batch_tokens:
+            if some and len(prompts) * before + (len(some) + 1) * after > self._at_once:
                 yield some
                 some, prompts, (before, after) = [], {number}, own
             some.append(place)
@@ -298,8 +327,9 @@ class Trainer:
             prompts = random.permutation(np.arange(len(texts)).reshape(-1, self.training.samples))
             for part in np.array_split(random.permuted(prompts, axis=1).ravel(), self.training.minibatches):
                 count = self.together.sum(experience.mask[torch.from_numpy(part)].sum()).clamp(min=1)
-                for places in self._batches(texts, part.tolist()):
-                    sums += self._learn(texts, experience, places, count)
+                learn = partial(self._learn, texts, experience, count=count)
+                for one in self._in_pieces(texts, part.tolist(), learn):
+                    sums += one
                 norms += self._move()
         self.policy.refresh()
         loss, value_loss, clipped, tokens = self.together.sum(sums).tolist()
@@ -312,7 +342,7 @@ class Trainer:
             "gradient": norms / updates,
         }
 
-    def _learn(self, texts: Sequence[Text], experience: Experience, places: list[int], count: Tensor) -> Tensor:
+    def _learn(self, texts: Sequence[Text], experience: Experience, places: list[int], *, count: Tensor) -> Tensor:
         """Gradients of some texts of a minibatch, whose losses are divided by all of its tokens."""
         read = self.policy.texts([(texts[place].prompt, texts[place].response) for place in places])
         rows, width = torch.tensor(places, device=self.policy.torch_device), slice(read.mask.shape[1])
@@ -341,7 +371,7 @@ class Trainer:
             )
         for optimiser in filter(None, (self._optimiser, self._value_optimiser)):
             optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
+        self._clear()
         return norm
 
     # -- The curves, and where the run stands
