@@ -30,14 +30,14 @@ part() { # NAME COMMAND ...: run it unless it is done, and keep what it prints
 }
 
 palate() { "$python" -m palate "$@"; }
-ppo_side_by_side() { # the seeds at once, since one run leaves the GPU waiting; the models that pay are trained first
-    local ours=("$python" benchmarks/ppo_sim.py --out "$folder/ppo" --batch-tokens 32768) seed
+ppo_side_by_side() { # two at once, since one run leaves the GPU waiting; the models that pay are trained first
+    local ours=("$python" benchmarks/ppo_sim.py --out "$folder/ppo" --batch-tokens 16384) rewards
     "${ours[@]}" --minutes 0 >/dev/null
-    for seed in 0 1 2; do
-        "${ours[@]}" --seeds $seed >"$folder/ppo-$seed.txt" 2>&1 &
+    for rewards in "sim impersonal" "personal random"; do
+        "${ours[@]}" --rewards $rewards >"$folder/ppo-${rewards// /-}.txt" 2>&1 &
     done
     wait
-    "${ours[@]}" --report
+    "${ours[@]}" --report --picture "$folder/ppo-curves.svg"
 }
 model=smollm2,device=cuda
 steering=(--policy "$model" --rm embedding --rm overlap --rm "likelihood:$model" -n 16 --temperature 0.7 --out "$folder/runs")

@@ -1,6 +1,6 @@
 """Does training with a personal reward serve people better? SmolLM2, simulated users, four rewards, several seeds.
 
-    python benchmarks/ppo_sim.py --out ppo-sim                    # on a GPU; about two minutes a run, twelve runs
+    python benchmarks/ppo_sim.py --out ppo-sim                    # on a GPU; two to four minutes a run, twelve runs
     python benchmarks/ppo_sim.py --out ppo-sim --report           # the table of what is there, without training
     python benchmarks/ppo_sim.py --out ppo-sim --report --picture curves.svg
     python benchmarks/ppo_sim.py --policy FOLDER --seeds 0 --rewards sim --steps 5 --users 24    # a small try
@@ -49,13 +49,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--view", default="judgements:12", help="what the reward model sees")
     parser.add_argument("--policy-view", default="oracle", help="what the policy sees")
     parser.add_argument("--algorithm", choices=("ppo", "rloo"), default="ppo")
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--prompts", type=int, default=64)
     parser.add_argument("--samples", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=96)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--minibatches", type=int, default=2)
-    parser.add_argument("--learning-rate", type=float, default=3e-5)
+    parser.add_argument("--learning-rate", type=float, default=4e-5)
     parser.add_argument("--kl", type=float, default=0.05)
     parser.add_argument("--batch-tokens", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no run after this long")
