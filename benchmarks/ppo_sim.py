@@ -36,6 +36,8 @@ from palate.personal import PersonalModel
 
 OTHERS = 1000
 """The seed of the users that personal models are trained on; none of them is trained or tested on here."""
+USUAL = 20
+"""Judgements of each user, where no more are asked for."""
 METHODS = {"personal": "per-user", "impersonal": "bradley-terry"}
 REWARDS = ("sim", "personal", "impersonal", "random")
 
@@ -46,7 +48,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rewards", nargs="+", choices=REWARDS, default=REWARDS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--users", type=int, default=120)
-    parser.add_argument("--view", default="judgements:12", help="what the reward model sees")
+    parser.add_argument("--known", type=int, default=12, help="judgements of the user that the reward model sees")
     parser.add_argument("--policy-view", default="oracle", help="what the policy sees")
     parser.add_argument("--algorithm", choices=("ppo", "rloo"), default="ppo")
     parser.add_argument("--steps", type=int, default=60)
@@ -100,12 +102,13 @@ def runs(options: argparse.Namespace) -> Iterator[tuple[str, int, PpoSummary]]:
             if time.monotonic() - begun > 60 * options.minutes:
                 return
             started = time.monotonic()
+            judgements = f",judgements={options.known}" if options.known > USUAL else ""
             summary = ppo(
-                f"sim,users={options.users},seed={seed}",
+                f"sim,users={options.users},seed={seed}{judgements}",
                 options.policy,
                 models[reward],
                 "sim",
-                view=options.view,
+                view=f"judgements:{options.known}",
                 policy_view=options.policy_view,
                 training=training,
                 checkpoint_every=options.steps,
@@ -127,18 +130,24 @@ def read(folder: Path) -> Iterator[tuple[str, int, PpoSummary]]:
         yield names.get(summary.reward_model, summary.reward_model), summary.seed, summary
 
 
+def _order(row: tuple[str, int, PpoSummary]) -> tuple[int, int, str, int]:
+    reward, seed, one = row
+    return REWARDS.index(reward), int(one.view.rpartition(":")[2]), one.policy_view, seed
+
+
 def table(found: list[tuple[str, int, PpoSummary]]) -> Table:
     made = Table(box=MARKDOWN)
-    for title in ("reward", "seed", "policy sees"):
+    for title in ("reward", "reward sees", "seed", "policy sees"):
         made.add_column(title)
     for title in ("critic's score", "95%", "p", "own reward", "agree", "KL", "entropy", "tokens", "training, s"):
         made.add_column(title, justify="right")
-    for reward, seed, one in sorted(found, key=lambda row: (REWARDS.index(row[0]), row[2].policy_view, row[1])):
+    for reward, seed, one in sorted(found, key=_order):
         if one.score is None or one.before is None or one.after is None or not one.complete:
             continue
         low, high = one.score.low, one.score.high
         made.add_row(
             reward,
+            one.view,
             str(seed),
             one.policy_view,
             f"{one.before.score:.3f} to {one.after.score:.3f} ({one.score.difference:+.3f})",
@@ -155,28 +164,34 @@ def table(found: list[tuple[str, int, PpoSummary]]) -> Table:
 
 
 PANELS = {"reward paid": "reward", "KL, nats a text": "kl", "entropy, nats a token": "entropy", "tokens": "length"}
-COLOURS = dict(zip(REWARDS, ("#4f772d", "#0b6e99", "#b3541e", "#777777"), strict=True))
+COLOURS = ("#4f772d", "#0b6e99", "#b3541e", "#777777", "#7b2d8b", "#b8860b")
 WIDTH, HEIGHT, LEFT, TOP, GAP = 330, 200, 46, 56, 52
 
 
 def picture(found: list[tuple[str, int, PpoSummary]]) -> str:
     """A panel for each curve; a thin line for each run, and a thick one for the mean over seeds."""
     steps = max(len(one.curve) for *_, one in found)
+    runs_of: dict[str, list[PpoSummary]] = {}
+    for reward, _, one in sorted(found, key=_order):
+        views = {row[2].view for row in found if row[0] == reward}
+        runs_of.setdefault(reward if len(views) == 1 else f"{reward}, {one.view}", []).append(one)
+    colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(runs_of)}
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * (WIDTH + LEFT) + 24} {TOP + 2 * (HEIGHT + GAP)}" '
         'role="img" font-family="sans-serif" font-size="13"><title>Curves of training by reward</title>'
         '<rect width="100%" height="100%" fill="#fff"/>'
     ]
-    for place, reward in enumerate(one for one in REWARDS if any(row[0] == one for row in found)):
-        x = LEFT + 130 * place
-        parts.append(f'<line x1="{x}" x2="{x + 24}" y1="18" y2="18" stroke="{COLOURS[reward]}" stroke-width="3"/>')
-        parts.append(f'<text x="{x + 30}" y="22">{reward}</text>')
+    x = LEFT
+    for name, colour in colours.items():
+        parts.append(f'<line x1="{x}" x2="{x + 24}" y1="18" y2="18" stroke="{colour}" stroke-width="3"/>')
+        parts.append(f'<text x="{x + 30}" y="22">{name}</text>')
+        x += 54 + 7 * len(name)
     for place, (title, field) in enumerate(PANELS.items()):
         left = LEFT + (place % 2) * (WIDTH + LEFT)
         top = TOP + (place // 2) * (HEIGHT + GAP)
-        groups: dict[str, list[list[float]]] = {}
-        for reward, _, one in found:
-            groups.setdefault(reward, []).append([getattr(line, field) for line in one.curve])
+        groups = {
+            name: [[getattr(line, field) for line in one.curve] for one in some] for name, some in runs_of.items()
+        }
         values = [value for group in groups.values() for curve in group for value in curve]
         low, high = min(0.0, *values), max(values)
         parts.append(f'<text x="{left}" y="{top - 8}" font-weight="bold">{title}</text>')
@@ -190,7 +205,7 @@ def picture(found: list[tuple[str, int, PpoSummary]]) -> str:
             parts.append(
                 f'<text x="{x:.0f}" y="{top + HEIGHT + 16}" text-anchor="middle" font-size="11">step {step}</text>'
             )
-        for reward, group in groups.items():
+        for name, group in groups.items():
             shortest = min(map(len, group))
             for curve, wide in [*((one, 0.6) for one in group), (np.mean([one[:shortest] for one in group], 0), 2.4)]:
                 points = " ".join(
@@ -198,26 +213,27 @@ def picture(found: list[tuple[str, int, PpoSummary]]) -> str:
                     for step, value in enumerate(curve)
                 )
                 parts.append(
-                    f'<polyline points="{points}" fill="none" stroke="{COLOURS[reward]}" stroke-width="{wide}"/>'
+                    f'<polyline points="{points}" fill="none" stroke="{colours[name]}" stroke-width="{wide}"/>'
                 )
     return "\n".join([*parts, "</svg>\n"])
 
 
 def over_seeds(found: list[tuple[str, int, PpoSummary]]) -> Iterator[str]:
     """The mean change over seeds, and how far seeds are apart."""
-    groups: dict[tuple[str, str], list[float]] = {}
-    for reward, _, one in found:
+    groups: dict[tuple[str, str, str], list[float]] = {}
+    for reward, _, one in sorted(found, key=_order):
         if one.score is not None and one.complete:
-            groups.setdefault((reward, one.policy_view), []).append(one.score.difference)
-    for (reward, seen), changes in sorted(groups.items()):
+            groups.setdefault((reward, one.view, one.policy_view), []).append(one.score.difference)
+    for (reward, view, seen), changes in groups.items():
         spread = f"{min(changes):+.3f} to {max(changes):+.3f}"
-        yield f"{reward}, policy sees {seen}: {np.mean(changes):+.3f} over {len(changes)} seeds ({spread})"
+        told = f"{reward} seeing {view}, policy seeing {seen}"
+        yield f"{told}: {np.mean(changes):+.3f} over {len(changes)} seeds ({spread})"
 
 
 def main() -> None:
     options = arguments()
     found = list(read(options.out) if options.report else runs(options))
-    console = Console(width=180)
+    console = Console(width=210)
     console.print(table(found))
     for line in over_seeds(found):
         console.print(line)
