@@ -86,8 +86,7 @@ def learn(policy: PolicyModel, texts: Texts, *, whole: bool) -> tuple[float, tor
     policy._trained.zero_grad()
     wait(policy)
     started = time.perf_counter()
-    logits, _ = policy.logits(texts)
-    log_probabilities(logits, texts.responses)[texts.mask].sum().backward()  # type: ignore[no-untyped-call]
+    policy.measure(policy.read(texts), texts, log_probabilities).sum().backward()  # type: ignore[no-untyped-call]
     wait(policy)
     taken = time.perf_counter() - started
     matrices = [part for part in policy.parameters if part.dim() == 2]

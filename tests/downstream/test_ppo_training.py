@@ -16,6 +16,7 @@ from tiny_models import CAUSAL, TinyModels, build, save, tokenizer
 
 torch = pytest.importorskip("torch")
 
+from palate.downstream._ppo import _policy_model  # noqa: E402
 from palate.downstream._ppo._policy_model import PolicyModel, Texts, open_policy_model  # noqa: E402
 from palate.downstream._ppo._ppo import Trainer, log_probabilities  # noqa: E402
 from palate.downstream._ppo._prompts import Prompt  # noqa: E402
@@ -152,8 +153,7 @@ def test_what_writes_is_what_was_learned(lora: int, tiny_models: TinyModels) -> 
         response = [*text.ids, text.end] if text.finished else text.ids
         with torch.no_grad():
             read = made.policy.texts([(prompt.ids, response)])
-            logits, _ = made.policy.logits(read)
-            trained = log_probabilities(logits, read.responses)[0]
+            trained = made.policy.measure(made.policy.read(read), read, log_probabilities)[0]
         drawn = torch.tensor(
             [_drawn(made.policy, [*prompt.ids, *response[:at]], response[at]) for at in range(len(response))]
         )
@@ -176,8 +176,9 @@ def test_every_family_learns_and_writes_what_it_learned(family: str, tiny_models
     ids = made.prompts[0].ids
     [[greedy]] = made.policy._sampler.sample([ids], samples=1, most_tokens=5, temperature=0.0, top_p=1.0, seeds=[0])
     with torch.no_grad():
-        logits, _ = made.policy.logits(made.policy.texts([(ids, greedy.ids)]))
-    assert logits[0].argmax(-1).tolist() == greedy.ids
+        read = made.policy.texts([(ids, greedy.ids)])
+        likeliest = made.policy.measure(made.policy.read(read), read, lambda logits, _: logits.argmax(-1))
+    assert likeliest[0].tolist() == greedy.ids
 
 
 @pytest.mark.parametrize("changes", [{}, {"gradient_checkpointing": True}, {"batch_tokens": 40}])
@@ -202,10 +203,11 @@ def test_a_prompt_that_is_read_once_gives_what_reading_it_for_each_text_gives(
     assert len(texts.prompts) == 2
     found = []
     for read in (policy._read_shared, policy._read_whole):
-        logits = read(policy._trained, texts)[texts.mask]
+        states = read(policy._trained.base_model, texts)
+        logs = policy.measure(states, texts, log_probabilities)
         policy._trained.zero_grad()
-        logits.logsumexp(-1).sum().backward()
-        found.append((logits.detach(), [part.grad.clone() for part in policy.parameters if part.grad is not None]))
+        logs.sum().backward()
+        found.append((logs.detach(), [part.grad.clone() for part in policy.parameters if part.grad is not None]))
     (shared, gradients), (whole, others) = found
     assert torch.allclose(shared, whole, atol=1e-4)
     assert len(gradients) == len(others) > 0
@@ -261,6 +263,41 @@ def test_gradients_that_are_no_numbers_end_the_run(tiny_models: TinyModels) -> N
         list(trainer(tiny_models.causal(), "shortest", changed(learning_rate=1e30)).run())
 
 
+def test_logits_in_parts_have_the_same_gradients(tiny_models: TinyModels, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = open_policy_model(f"{tiny_models.causal()},device=cpu")
+    policy.begin(changed(temperature=0.7), seed=0)
+    [prompt] = (prompt.ids for prompt in prompts(policy, "What is there to drink?"))
+    texts = policy.texts([(prompt, [7, 8, 9]), (prompt, [5]), (prompt, [4, 6])])
+    found = []
+    for at_once in (2**28, 2 * policy._model.config.vocab_size):
+        monkeypatch.setattr(_policy_model, "LOGITS_AT_ONCE", at_once)
+        logs = policy.measure(policy.read(texts), texts, log_probabilities)
+        assert (logs[~texts.mask] == 0).all()
+        policy._trained.zero_grad()
+        (logs**2).sum().backward()
+        found.append([logs.detach(), *(part.grad.clone() for part in policy.parameters if part.grad is not None)])
+    whole, parts = found
+    assert len(whole) == len(parts) > 2
+    for one, other in zip(whole, parts, strict=True):
+        assert torch.allclose(one, other, atol=1e-5 * float(one.abs().max()) + 1e-7)
+
+
+def test_a_model_that_does_something_else_to_its_logits_is_refused(
+    tiny_models: TinyModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = open_policy_model(f"{tiny_models.causal()},device=cpu")
+    forward = policy._model.forward
+
+    def louder(*given: object, **named: object) -> object:
+        answer = forward(*given, **named)
+        answer.logits = 3 * answer.logits
+        return answer
+
+    monkeypatch.setattr(policy._model, "forward", louder)
+    with pytest.raises(PalateError, match="models of the kind LlamaForCausalLM cannot be trained here"):
+        policy.begin(SMALL, seed=0)
+
+
 def test_where_memory_ends_half_as_many_texts_are_read_at_once(
     tiny_models: TinyModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,17 +307,17 @@ def test_where_memory_ends_half_as_many_texts_are_read_at_once(
     plain = trainer(folder, reward, training)
     [expected] = list(plain.run())
     short = trainer(folder, reward, training)
-    logits, sizes, begun = short.policy.logits, [], [False]
+    reads, sizes, begun = short.policy.read, [], [False]
 
-    def sometimes(texts: Texts) -> tuple[torch.Tensor, torch.Tensor]:
+    def sometimes(texts: Texts) -> torch.Tensor:
         sizes.append(len(texts.responses))
         half_way = short.policy.parameters[0].grad is not None and not begun[0]
         if len(sizes) == 1 or half_way:
             begun[0] = half_way
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return logits(texts)
+        return reads(texts)
 
-    monkeypatch.setattr(short.policy, "logits", sometimes)
+    monkeypatch.setattr(short.policy, "read", sometimes)
     [line] = list(short.run())
     assert begun[0]
     assert sizes[0] > max(sizes[1:])
@@ -295,9 +332,9 @@ def test_one_text_that_is_too_much_for_the_memory_is_told(
 ) -> None:
     short = trainer(tiny_models.causal(), Pays(len))
 
-    def never(texts: Texts) -> tuple[torch.Tensor, torch.Tensor]:
+    def never(texts: Texts) -> torch.Tensor:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(short.policy, "logits", never)
+    monkeypatch.setattr(short.policy, "read", never)
     with pytest.raises(PalateError, match=r"step 1: the memory of the GPU ended with one text of \d+ tokens"):
         next(short.run())

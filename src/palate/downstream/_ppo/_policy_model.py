@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache
 
 from palate.downstream._ppo._settings import Training
 from palate.engine import LocalModel, require, steady_attention, yes
+from palate.engine._scorer import head_logits
 from palate.records import PalateError, parse_spec, unknown_name
+
+LOGITS_AT_ONCE = 2**28
+"""A gibibyte of them. More tokens than that have theirs computed twice, in parts."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class ValueHead(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """(texts, tokens, size) to (texts, tokens)."""
+        states = states.detach().float()
         found: Tensor = self.out(torch.tanh(self.inner(self.norm(states))))[..., 0]
         return found
 
@@ -72,8 +78,7 @@ class PolicyModel(LocalModel):
             for name in ("p", "attention_dropout"):
                 if isinstance(getattr(module, name, None), float):
                     setattr(module, name, 0.0)
-        if "logits_to_keep" not in inspect.signature(self._model.forward).parameters:
-            raise PalateError(f"{self.name}: models of the kind {type(self._model).__name__} cannot be trained here")
+        self._check_head()
         for part in self._model.parameters():
             # Weights from a file lie at any address, and where they lie decides how sums are rounded.
             part.data = part.data.clone()
@@ -91,8 +96,6 @@ class PolicyModel(LocalModel):
         if training.gradient_checkpointing:
             self._trained.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
             self._trained.train()
-        self._states: list[Tensor] = []
-        self._trained.get_output_embeddings().register_forward_pre_hook(self._keep_states)
         self.parameters = [one for one in self._trained.parameters() if one.requires_grad]
         self.value_head: ValueHead | None = None
         if training.algorithm == "ppo":
@@ -110,8 +113,14 @@ class PolicyModel(LocalModel):
             torch.manual_seed(seed)
             return peft.get_peft_model(deepcopy(self._model), shape)
 
-    def _keep_states(self, _: nn.Module, given: tuple[Tensor, ...]) -> None:
-        self._states.append(given[0].detach())
+    @torch.no_grad()
+    def _check_head(self) -> None:
+        """Refuse a model that does more to its logits than is known here: it would learn something else."""
+        ids = torch.arange(4, device=self.torch_device)[None]
+        with steady_attention():
+            own, found = self._model(ids).logits, self._model.base_model(ids).last_hidden_state
+        if not torch.allclose(head_logits(self._model, found), own.float(), rtol=0.02, atol=0.02):
+            raise PalateError(f"{self.name}: models of the kind {type(self._model).__name__} cannot be trained here")
 
     def sample(self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], training: Training) -> list[list[Any]]:
         """So many texts for each prompt, with the engine's sampler; it notices by itself that weights changed."""
@@ -144,70 +153,85 @@ class PolicyModel(LocalModel):
             there[place, span] = True
         return ids.to(self.torch_device), there.to(self.torch_device)
 
-    def logits(self, texts: Texts) -> tuple[Tensor, Tensor]:
-        """What the policy expects at each token of the responses, over the temperature; and its hidden states."""
-        self._states = []
-        found = self._read(self._trained, texts)
-        first, *rest = self._states
-        self._states = []
-        if not self._whole:
-            first = first[texts.owner]
-        return found, torch.cat([first, *rest], dim=1)[:, : found.shape[1]].float()
+    def read(self, texts: Texts) -> Tensor:
+        """The policy's last hidden states before each token of the responses: (texts, longest response, size)."""
+        return self._read(self._causal(self._trained), texts)
 
-    def reference_logits(self, texts: Texts) -> Tensor:
+    def measure(self, states: Tensor, texts: Texts, of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """What `of` says of the policy's logits, over the temperature, and the tokens that were taken; 0 elsewhere."""
+        return self._measure(self._causal(self._trained), states, texts, of)
+
+    def measure_reference(self, texts: Texts, of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """The same of the policy as it was before training."""
-        if self._reference is not None:
-            return self._read(self._reference, texts)
-        with self._trained.disable_adapter():
-            return self._read(self._trained, texts)
+        model = self._causal(self._reference or self._trained)
+        with nullcontext() if self._reference is not None else self._trained.disable_adapter():
+            return self._measure(model, self._read(model, texts), texts, of)
+
+    def _causal(self, model: Any) -> Any:
+        """The model itself, where adapters are wrapped around it."""
+        return model.get_base_model() if self._lora else model
 
     def _read(self, model: Any, texts: Texts) -> Tensor:
-        autocast: AbstractContextManager[Any] = nullcontext()
-        if self._dtype == "bfloat16":
-            autocast = torch.autocast(self.torch_device.type, torch.bfloat16)
-        with autocast, steady_attention():
-            logits = (self._read_whole if self._whole else self._read_shared)(model, texts).float()
-        return logits if self._temperature == 1 else logits / self._temperature
+        with self._autocast(), steady_attention():
+            return (self._read_whole if self._whole else self._read_shared)(model.base_model, texts)
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        half = self._dtype == "bfloat16"
+        return torch.autocast(self.torch_device.type, torch.bfloat16) if half else nullcontext()
+
+    def _measure(self, model: Any, states: Tensor, texts: Texts, of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """Logits are there for some tokens at a time, and made anew for the gradient: all of them would take more
+        memory than everything else."""
+
+        def piece(some: Tensor, taken: Tensor) -> Tensor:
+            with self._autocast():
+                logits = head_logits(model, some)
+            return of(logits if self._temperature == 1 else logits / self._temperature, taken)
+
+        rows = max(1, LOGITS_AT_ONCE // model.config.get_text_config().vocab_size)
+        some, taken = (torch.split(one[texts.mask], rows) for one in (states, texts.responses))
+        once = len(some) == 1 or not torch.is_grad_enabled()
+        work = piece if once else partial(checkpoint, piece, use_reentrant=False)
+        found = torch.cat([work(*one) for one in zip(some, taken, strict=True)])
+        return found.new_zeros(*texts.mask.shape, *found.shape[1:]).index_put((texts.mask,), found)
 
     @staticmethod
-    def _read_shared(model: Any, texts: Texts) -> Tensor:
+    def _read_shared(body: Any, texts: Texts) -> Tensor:
         """Every prompt is read once, and its responses go on from there; gradients find their way back through it."""
         cache: Any = DynamicCache()
-        first = model(
+        first = body(
             input_ids=texts.prompts,
             attention_mask=texts.shown.long(),
             position_ids=_counted(texts.shown),
             past_key_values=cache,
             use_cache=True,
-            logits_to_keep=1,
-        ).logits[texts.owner]
+        ).last_hidden_state[texts.owner, -1:]
         length = texts.responses.shape[1] - 1  # nothing is expected after the last token
         if not length:
             return first  # type: ignore[no-any-return]
         for layer in cache.layers:
             layer.keys, layer.values = layer.keys[texts.owner], layer.values[texts.owner]
         seen = torch.cat([texts.shown[texts.owner], texts.mask[:, :-1]], dim=1)
-        rest = model(
+        rest = body(
             input_ids=texts.responses[:, :-1],
             attention_mask=seen.long(),
             position_ids=_counted(seen)[:, -length:],
             past_key_values=cache,
             use_cache=True,
-        ).logits
+        ).last_hidden_state
         return torch.cat([first, rest], dim=1)
 
     @staticmethod
-    def _read_whole(model: Any, texts: Texts) -> Tensor:
+    def _read_whole(body: Any, texts: Texts) -> Tensor:
         """Prompt and response in one: activations that are computed twice cannot go on from what was kept."""
         seen = torch.cat([texts.shown[texts.owner], texts.mask], dim=1)
-        answer = model(
+        states = body(
             input_ids=torch.cat([texts.prompts[texts.owner], texts.responses], dim=1),
             attention_mask=seen.long(),
             position_ids=_counted(seen),
-            logits_to_keep=texts.responses.shape[1] + 1,
             use_cache=False,
-        )
-        return answer.logits[:, :-1]  # type: ignore[no-any-return]
+        ).last_hidden_state
+        return states[:, texts.prompts.shape[1] - 1 : -1]  # type: ignore[no-any-return]
 
     @torch.no_grad()
     def refresh(self) -> None:

@@ -37,6 +37,7 @@ from palate.downstream._ppo._prompts import Prompt, of_step
 from palate.downstream._ppo._results import StepLine
 from palate.downstream._ppo._settings import Training
 from palate.downstream._ppo._together import Together
+from palate.engine import steady_attention
 from palate.evaluate import LoadedModel
 from palate.records import Ask, PalateError
 from palate.rewards import rate
@@ -58,6 +59,10 @@ def entropies(logits: Tensor) -> Tensor:
     """Of what could have been taken at each token, in nats."""
     logs = logits.log_softmax(-1)
     return -(logs.exp() * logs).sum(-1)
+
+
+def _both(logits: Tensor, tokens: Tensor) -> Tensor:
+    return torch.stack([log_probabilities(logits, tokens), entropies(logits)], -1)
 
 
 def whiten(values: Tensor, mask: Tensor, together: Together = ALONE) -> Tensor:
@@ -266,16 +271,13 @@ class Trainer:
     def _look(self, texts: Sequence[Text], made: Experience, places: list[int]) -> None:
         """What policy and reference say of some texts."""
         read = self.policy.texts([(texts[place].prompt, texts[place].response) for place in places])
-        logits, states = self.policy.logits(read)
+        states = self.policy.read(read)
         rows, width = torch.tensor(places, device=self.policy.torch_device), slice(read.mask.shape[1])
         made.mask[rows, width] = read.mask
-        made.logs[rows, width] = log_probabilities(logits, read.responses) * read.mask
-        made.entropies[rows, width] = entropies(logits) * read.mask
+        made.logs[rows, width], made.entropies[rows, width] = self.policy.measure(states, read, _both).unbind(-1)
         if self.policy.value_head is not None:
             made.values[rows, width] = self.policy.value_head(states) * read.mask
-        del logits  # the reference's come next, and both would be twice the memory
-        reference = log_probabilities(self.policy.reference_logits(read), read.responses)
-        made.reference_logs[rows, width] = reference * read.mask
+        made.reference_logs[rows, width] = self.policy.measure_reference(read, log_probabilities)
 
     def _in_pieces(self, texts: Sequence[Text], places: Sequence[int], work: Callable[[list[int]], Some]) -> list[Some]:
         """What comes of all these texts, some at once; where memory ends, all anew with half as many from then on."""
@@ -346,8 +348,8 @@ class Trainer:
         """Gradients of some texts of a minibatch, whose losses are divided by all of its tokens."""
         read = self.policy.texts([(texts[place].prompt, texts[place].response) for place in places])
         rows, width = torch.tensor(places, device=self.policy.torch_device), slice(read.mask.shape[1])
-        logits, states = self.policy.logits(read)
-        new = log_probabilities(logits, read.responses)
+        states = self.policy.read(read)
+        new = self.policy.measure(states, read, log_probabilities)
         old, advantages = experience.logs[rows, width], experience.advantages[rows, width]
         losses, clipped = policy_losses(new, old, advantages, read.mask, self.training.clip)
         total = losses.sum()
@@ -356,7 +358,8 @@ class Trainer:
             values, returns = experience.values[rows, width], experience.returns[rows, width]
             found = self.policy.value_head(states)
             value_total = value_losses(found, values, returns, read.mask, self.training.value_clip).sum()
-        ((total + value_total) / count.to(total.device)).backward()  # type: ignore[no-untyped-call]
+        with steady_attention():  # for what checkpoints compute again
+            ((total + value_total) / count.to(total.device)).backward()  # type: ignore[no-untyped-call]
         return torch.stack([total, value_total, clipped.sum(), read.mask.sum()]).detach().double()
 
     def _move(self) -> float:
