@@ -36,8 +36,6 @@ from palate.personal import PersonalModel
 
 OTHERS = 1000
 """The seed of the users that personal models are trained on; none of them is trained or tested on here."""
-USUAL = 20
-"""Judgements of each user, where no more are asked for."""
 METHODS = {"personal": "per-user", "impersonal": "bradley-terry"}
 REWARDS = ("sim", "personal", "impersonal", "random")
 
@@ -48,7 +46,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rewards", nargs="+", choices=REWARDS, default=REWARDS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--users", type=int, default=120)
-    parser.add_argument("--known", type=int, default=12, help="judgements of the user that the reward model sees")
+    parser.add_argument("--judgements", type=int, default=20, help="of each user; another number makes other items")
+    parser.add_argument("--known", type=int, default=12, help="how many of them the reward model sees")
     parser.add_argument("--policy-view", default="oracle", help="what the policy sees")
     parser.add_argument("--algorithm", choices=("ppo", "rloo"), default="ppo")
     parser.add_argument("--steps", type=int, default=60)
@@ -102,9 +101,8 @@ def runs(options: argparse.Namespace) -> Iterator[tuple[str, int, PpoSummary]]:
             if time.monotonic() - begun > 60 * options.minutes:
                 return
             started = time.monotonic()
-            judgements = f",judgements={options.known}" if options.known > USUAL else ""
             summary = ppo(
-                f"sim,users={options.users},seed={seed}{judgements}",
+                f"sim,users={options.users},seed={seed},judgements={options.judgements}",
                 options.policy,
                 models[reward],
                 "sim",
@@ -132,7 +130,8 @@ def read(folder: Path) -> Iterator[tuple[str, int, PpoSummary]]:
 
 def _order(row: tuple[str, int, PpoSummary]) -> tuple[int, int, str, int]:
     reward, seed, one = row
-    return REWARDS.index(reward), int(one.view.rpartition(":")[2]), one.policy_view, seed
+    known = one.view.rpartition(":")[2]
+    return REWARDS.index(reward), int(known) if known.isdigit() else 0, one.policy_view, seed
 
 
 def table(found: list[tuple[str, int, PpoSummary]]) -> Table:
@@ -170,6 +169,7 @@ WIDTH, HEIGHT, LEFT, TOP, GAP = 330, 200, 46, 56, 52
 
 def picture(found: list[tuple[str, int, PpoSummary]]) -> str:
     """A panel for each curve; a thin line for each run, and a thick one for the mean over seeds."""
+    found = [row for row in found if row[2].curve]
     steps = max(len(one.curve) for *_, one in found)
     runs_of: dict[str, list[PpoSummary]] = {}
     for reward, _, one in sorted(found, key=_order):
@@ -193,7 +193,7 @@ def picture(found: list[tuple[str, int, PpoSummary]]) -> str:
             name: [[getattr(line, field) for line in one.curve] for one in some] for name, some in runs_of.items()
         }
         values = [value for group in groups.values() for curve in group for value in curve]
-        low, high = min(0.0, *values), max(values)
+        low, high = min(0.0, *values), max(0.001, *values)
         parts.append(f'<text x="{left}" y="{top - 8}" font-weight="bold">{title}</text>')
         for tick in np.linspace(low, high, 4):
             y = top + (high - tick) / (high - low) * HEIGHT
@@ -237,7 +237,7 @@ def main() -> None:
     console.print(table(found))
     for line in over_seeds(found):
         console.print(line)
-    if options.picture and found:
+    if options.picture and any(one.curve for *_, one in found):
         options.picture.write_text(picture(found))
         console.print(f"curves: {options.picture}")
 

@@ -239,4 +239,6 @@ def test_a_full_gpu_is_told_in_words(monkeypatch: pytest.MonkeyPatch, capsys: py
     with pytest.raises(SystemExit) as stopped:
         main([])
     assert stopped.value.code == 2
-    assert capsys.readouterr().err.startswith("palate: the memory of the GPU ended")
+    said = capsys.readouterr().err
+    assert said.startswith("palate: the memory of the GPU ended")
+    assert said.endswith("CUDA out of memory. Tried to allocate 2.25 GiB.\n")

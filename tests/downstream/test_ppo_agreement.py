@@ -9,7 +9,7 @@ from palate.downstream import Mark
 from palate.downstream._ppo._findings import findings
 from palate.downstream._ppo._results import Change
 from palate.downstream._ppo._run import HeldOutLine
-from palate.downstream._ppo._summary import _agreements, _mean
+from palate.downstream._ppo._summary import _agreements, _mean, _own_mean
 from palate.records import Rating
 
 NO_MARK = Mark(unscored="empty")
@@ -40,10 +40,11 @@ def test_pairs_that_the_critic_tells_apart_are_counted(
     assert _agreements([line(rewards, marks)])[0] == pytest.approx(shares, nan_ok=True)
 
 
-def test_means_are_over_prompts_that_both_policies_have_or_else_over_their_own() -> None:
+def test_scores_are_over_prompts_that_both_policies_have_and_agreement_over_its_own() -> None:
     values = np.array([[0.2, 0.4], [1.0, np.nan]])
     assert (_mean(values, 0), _mean(values, 1)) == (0.2, 0.4)
-    assert (_mean(values[1:], 0), _mean(values[1:], 1)) == (1.0, None)
+    assert (_own_mean(values, 0), _own_mean(values, 1)) == (0.6, 0.4)
+    assert (_mean(values[1:], 0), _own_mean(values[1:], 1)) == (None, None)
 
 
 def test_a_fall_that_is_clear_is_told() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
@@ -42,12 +43,29 @@ def test_training_texts_are_taken_as_they_are(features: Features) -> None:
 
 def test_what_lies_beyond_all_training_texts_is_taken_at_the_edge(features: Features) -> None:
     learned = features.rows(*offered(load_benchmark("mini").comparisons))
-    usual = USUAL * learned.std(0) + 1e-5
+    deviation = learned.std(0) + 1e-6
     odd = rows_of(features, [ODD])[0]
-    assert (odd >= np.minimum(learned.min(0), -usual)).all()
-    assert (odd <= np.maximum(learned.max(0), usual)).all()
+    assert (odd >= np.minimum(learned.min(0), -USUAL * deviation) - deviation).all()
+    assert (odd <= np.maximum(learned.max(0), USUAL * deviation) + deviation).all()
+    assert (features.rows_of_posts([ODD]) != odd).any()
     features.without_edges()
+    assert (features.rows_of_posts([ODD]) == rows_of(features, [ODD])).all()
     assert np.abs(rows_of(features, [ODD])[0]).max() > 2 * np.abs(odd).max()
+
+
+def test_no_edge_is_the_value_of_a_training_text(features: Features) -> None:
+    raw = features.read(*offered(load_benchmark("mini").comparisons))
+    varies = raw.std(0) > 1e-6
+    for edge in EDGES:
+        assert not (raw == features.tensors()[edge])[:, varies].any()
+
+
+def test_each_training_has_its_own_standard() -> None:
+    short = planted(couples=6).comparisons
+    long = [msgspec.structs.replace(one, responses=tuple(text * 40 for text in one.responses)) for one in short]
+    once = PersonalModel("bradley-terry", features="traits").fit(long, {})
+    again = PersonalModel("bradley-terry", features="traits").fit(short, {}).fit(long, {})
+    assert again.fingerprint == once.fingerprint
 
 
 def test_few_training_texts_do_not_narrow_what_can_be_told() -> None:

@@ -54,7 +54,7 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 OUT_OF_MEMORY = (
     "the memory of the GPU ended. See with nvidia-smi whether another program holds some of it; otherwise take a "
-    "smaller model, fewer texts at once or device=cpu. Nothing is lost: the same command goes on from here."
+    "smaller model, fewer texts at once or device=cpu. What was written is kept, and a run goes on from there."
 )
 
 
@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
     except RuntimeError as error:
         if not _out_of_memory(error):
             raise
-        _fail(f"{OUT_OF_MEMORY}\n{str(error).partition('. ')[0]}.")
+        _fail(f"{OUT_OF_MEMORY}\n{'. '.join(str(error).split('. ')[:2])}.")
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)

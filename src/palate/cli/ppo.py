@@ -117,7 +117,7 @@ def ppo(
     gradient_checkpointing
         Compute activations twice instead of keeping them.
     batch_tokens
-        Tokens that are read at once in learning; more costs memory. 0 is 4,096 on a CPU and 32,768 on a GPU, and half
+        Tokens that are read at once in learning; more costs memory. 0 is 4,096 on a CPU and 16,384 on a GPU, and half
         as many where its memory ends.
     test_share
         The part of the users that is held out.

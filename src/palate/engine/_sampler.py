@@ -122,6 +122,7 @@ class Sampler:
         while waiting:
             group, waiting = self._next_group(waiting, settings.most_tokens, decoder.bytes_a_token)
             begun = [item.begun for item in group if item.begun is not None]
+            full = False
             try:
                 decoding = Decoding(
                     decoder,
@@ -139,6 +140,10 @@ class Sampler:
                 smallest = len(group) == 1 and len(group[0].samples) == 1
                 if smallest or not ("out of memory" in str(error) or "can't allocate memory" in str(error)):
                     raise
+                full = True
+            if full:  # out here, since an error in hand keeps alive what filled the memory
+                if self._device.type == "cuda":
+                    torch.cuda.empty_cache()  # what learning left behind is of no use to a step that is recorded
                 self._bytes_at_once //= 2
                 self._rows_at_once = max(1, sum(len(item.samples) for item in group) // 2)
                 waiting = [*group, *waiting]

@@ -18,7 +18,7 @@ Rows = NDArray[np.float32]
 POSITION = "position"
 """Where the person saw the response: a habit, not a taste. For data that recorded it."""
 EDGES = ("features.low", "features.high")
-USUAL = 3.0
+USUAL = 3
 """Deviations from the mean within which a feature is taken as it is, however few texts there were to train on."""
 
 
@@ -36,9 +36,12 @@ class Features:
     `minilm:all` the layers of an encoder side by side, which tell more of a text's style than the last one.
 
     Every column is standardised on the training texts, and every encoder's block then scaled so that its
-    columns together weigh as much as one: a wide encoder does not drown a narrow one. Nothing was learned of values
-    beyond all that the training texts had: such a one is taken at the edge. Otherwise a text of one odd word could
-    be worth more than anything that a person ever chose, and a policy that is paid by the model would write it.
+    columns together weigh as much as one: a wide encoder does not drown a narrow one.
+
+    Nothing was learned of values beyond all that the training texts had. In a response such a value is taken at the
+    edge, the next whole deviation beyond them, so that no single feature of an odd text, which a policy that is paid
+    by the model would find, outweighs all others. Whole deviations are no text's own value: a model that is handed
+    on does not give one away.
     """
 
     def __init__(self, name: str = "minilm+traits") -> None:
@@ -92,17 +95,25 @@ class Features:
         np.divide(1.0, spread, out=scale, where=spread > 1e-6)
         for block in self.blocks.values():
             scale[block] /= np.sqrt(max(1, block.stop - block.start))
-        low = np.minimum(raw.min(axis=0), centre - USUAL * spread)
-        high = np.maximum(raw.max(axis=0), centre + USUAL * spread)
-        return Standard(centre, scale, low, high)
+        below = _whole_deviations(centre - raw.min(axis=0), spread)
+        above = _whole_deviations(raw.max(axis=0) - centre, spread)
+        return Standard(centre, scale, centre - below * spread, centre + above * spread)
 
     def rows(self, prompts: Sequence[str], responses: Sequence[str], places: Sequence[int | None]) -> Rows:
-        """Standardised features; the first texts ever seen decide the standard."""
+        """Standardised features of responses; the first ever seen decide the standard."""
         if not responses:
             return np.zeros((0, self.dimensions), np.float32)
         raw = self.read(prompts, responses, places)
         standard = self._standard = self._standard or self._standard_of(raw)
         return ((raw.clip(standard.low, standard.high) - standard.centre) * standard.scale).astype(np.float32)
+
+    def rows_of_posts(self, posts: Sequence[str]) -> Rows:
+        """The same of what users wrote elsewhere, which is of another kind than responses: for it there is no edge."""
+        if not posts:
+            return np.zeros((0, self.dimensions), np.float32)
+        raw = self.read([""] * len(posts), posts, [None] * len(posts))
+        standard = self._standard = self._standard or self._standard_of(raw)
+        return ((raw - standard.centre) * standard.scale).astype(np.float32)
 
     def without_edges(self) -> None:
         """For a standard that comes from other texts than those of the training: their edges are not its edges."""
@@ -121,6 +132,14 @@ class Features:
             nowhere = np.full_like(centre, np.inf)
             low, high = (tensors.get(name, other) for name, other in zip(EDGES, (-nowhere, nowhere), strict=True))
             self._standard = Standard(centre, scale, low, high)
+
+
+def _whole_deviations(reach: Rows, spread: Rows) -> Rows:
+    """The next number of deviations beyond a reach, the usual one at least."""
+    found = np.zeros_like(spread)
+    np.divide(reach, spread, out=found, where=spread > 1e-6)
+    whole: Rows = np.maximum(np.floor(found) + 1, USUAL).astype(np.float32)
+    return whole
 
 
 def _encoder(block: str) -> TextEncoder:

@@ -70,7 +70,7 @@ def know(
         pairs.rows[pairs.better],
         pairs.rows[pairs.worse],
         pairs.weight,
-        torch.from_numpy(features.rows([""] * len(written), written, [None] * len(written))),
+        torch.from_numpy(features.rows_of_posts(written)),
         groups_of(fields) if "groups" in uses else (),
     )
 
@@ -91,7 +91,7 @@ def know_all(pairs: Pairs, users: Mapping[str, User], features: Features, uses: 
 
     posts = [[post.text for post in users[name].posts] if name in users else [] for name in pairs.users]
     flat = [text for own in posts for text in own] if "posts" in uses else []
-    written = torch.from_numpy(features.rows([""] * len(flat), flat, [None] * len(flat)))
+    written = torch.from_numpy(features.rows_of_posts(flat))
     by_user = torch.split(written, [len(own) for own in posts]) if flat else [written] * len(posts)
     groups = [groups_of(fields_of(users[name])) if name in users else () for name in pairs.users]
     return [

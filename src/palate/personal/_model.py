@@ -84,6 +84,7 @@ class PersonalModel:
         With `privacy` the shared part is learned under differential privacy: nothing is chosen on the data, the
         features are standardised on public texts, and the marks of what was trained on are not kept.
         """
+        self.features.restore({})
         if privacy is not None:
             standardise_publicly(self.features)
             settings = settings or self._kind.settings_type(seed=self._seed)
@@ -102,6 +103,7 @@ class PersonalModel:
 
     def choose(self, comparisons: Sequence[Comparison], users: Mapping[str, User]) -> MethodSettings:
         """The settings that `fit` would choose on these."""
+        self.features.restore({})
         return self._choose(*self._read(comparisons, users))
 
     def _choose(self, pairs: Pairs, known: Sequence[Known], flat: Sequence[Choice]) -> MethodSettings:

@@ -82,8 +82,8 @@ def findings(
         found.append(Finding("note" if better else "warning", text))
     if agreement is not None and agreement.high is not None and agreement.high < 0:
         text = (
-            "among the trained policy's texts the reward model is less often for what the critic is for than among "
-            "the untrained one's: training led to where the reward model errs"
+            "reward model and critic agree less often on the trained policy's texts than on the untrained one's: "
+            "training may have led to where the reward model errs"
         )
-        found.append(Finding("warning", text))
+        found.append(Finding("note" if clear and better else "warning", text))
     return found

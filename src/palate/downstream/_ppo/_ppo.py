@@ -282,13 +282,17 @@ class Trainer:
     def _in_pieces(self, texts: Sequence[Text], places: Sequence[int], work: Callable[[list[int]], Some]) -> list[Some]:
         """What comes of all these texts, some at once; where memory ends, all anew with half as many from then on."""
         while True:
+            piece: list[int] = []
             try:
-                return [work(piece) for piece in self._batches(texts, places)]
+                found = []
+                for piece in self._batches(texts, places):
+                    found.append(work(piece))
+                return found
             except torch.OutOfMemoryError as error:
-                longest = max(len(texts[place].prompt) + len(texts[place].response) for place in places)
-                if self._at_once < longest:
+                if len(piece) == 1:
+                    length = len(texts[piece[0]].prompt) + len(texts[piece[0]].response)
                     raise PalateError(
-                        f"step {self.step + 1}: the memory of the GPU ended with one text of {longest} tokens. Give "
+                        f"step {self.step + 1}: the memory of the GPU ended with one text of {length} tokens. Give "
                         "--gradient-checkpointing, --lora, a smaller policy or a reward model behind palate serve on "
                         "another GPU; the last checkpoint is kept"
                     ) from error

@@ -55,7 +55,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     """The reward model's mean score."""
     agreement: float | None = None
     """Of two texts for one prompt between which the critic finds a difference: how often the reward model is for the
-    same one, a tie being half; the mean over prompts."""
+    same one, a tie being half; the mean over this policy's prompts with such a pair."""
     tokens: float | None
     """Of a text."""
     texts: int
@@ -124,7 +124,6 @@ class PpoSummary(msgspec.Struct, frozen=True, kw_only=True):
     reward: Change | None
     """What it brought by the reward model's own scores."""
     agreement: Change | None = None
-    """What became of the reward model's agreement with the critic. Where it falls, the policy went where the reward
-    model errs."""
+    """What became of the agreement, over prompts where both policies have such a pair."""
     findings: list[Finding]
     examples: list[Example]

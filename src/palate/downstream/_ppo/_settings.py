@@ -69,7 +69,7 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     gradient_checkpointing: bool = False
     """Compute activations twice instead of keeping them."""
     batch_tokens: int = 0
-    """Tokens, padding included, that are read at once in learning; 0 is 4,096 on a CPU and 32,768 on a GPU.
+    """Tokens, padding included, that are read at once in learning; 0 is 4,096 on a CPU and 16,384 on a GPU.
     Where a GPU's memory ends, half as many are read at once from then on."""
 
     def check(self) -> None:
@@ -101,7 +101,7 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
 
     def on(self, device: str) -> Training:
         """With the batch that suits this device, where none was given."""
-        usual = 32768 if device.startswith("cuda") else 4096
+        usual = 16384 if device.startswith("cuda") else 4096
         return self if self.batch_tokens else msgspec.structs.replace(self, batch_tokens=usual)
 
 

@@ -143,7 +143,7 @@ def _written(lines: Sequence[HeldOutLine], values: _Values, side: int) -> Writte
     return Written(
         score=_mean(values.scores, side),
         reward=_mean(values.rewards, side),
-        agreement=_mean(values.agreements, side),
+        agreement=_own_mean(values.agreements, side),
         tokens=float(np.mean([count for line, part in own for count in line.tokens[part]])),
         texts=len(texts),
         empty=sum(not text.strip() for text in texts),
@@ -153,11 +153,14 @@ def _written(lines: Sequence[HeldOutLine], values: _Values, side: int) -> Writte
 
 
 def _mean(values: Floats, side: int) -> float | None:
-    """Over the items where both policies have a number, so that the two means differ by the change; else its own."""
-    own = ~np.isnan(values[:, side])
-    both = own & ~np.isnan(values[:, 1 - side])
-    counted = both if both.any() else own
-    return float(values[counted, side].mean()) if counted.any() else None
+    """Over the items where both policies have a number, so that the two means differ by the change."""
+    return _own_mean(values[~np.isnan(values).any(axis=1)], side)
+
+
+def _own_mean(values: Floats, side: int) -> float | None:
+    """Over the items where this policy has a number, whatever the other one has."""
+    own = values[~np.isnan(values[:, side]), side]
+    return float(own.mean()) if len(own) else None
 
 
 def _example(line: HeldOutLine) -> Example:

@@ -34,7 +34,8 @@ FOOTNOTE = (
     "Both policies write for the same held-out prompts with the same seeds; means are over prompts where both have a "
     "number. Change: trained minus untrained; intervals are 95% and resample users, p is of a test that flips users. "
     "The critic's score is the number that counts: the reward is what was trained for. Whether the two agree is "
-    "asked of pairs of one policy's texts for a prompt; where it falls, the policy went where the reward model errs."
+    "asked of pairs of one policy's texts for a prompt that the critic tells apart; without such a pair there is no "
+    "number, and its change is over prompts where both policies have one."
 )
 
 
