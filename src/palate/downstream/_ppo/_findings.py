@@ -28,9 +28,9 @@ def warnings_of(curve: Sequence[StepLine]) -> list[str]:
     def means(name: str) -> tuple[float, float]:
         return tuple(float(np.mean([getattr(line, name) for line in part])) for part in (first, last))  # type: ignore[return-value]
 
-    reward, entropy, length, cut_off = (means(name) for name in ("reward", "entropy", "length", "cut_off"))
+    entropy, length, cut_off = (means(name) for name in ("entropy", "length", "cut_off"))
     found = []
-    if reward[1] > reward[0]:
+    if _rises([line.reward for line in first], [line.reward for line in last]):
         if entropy[1] < COLLAPSED * entropy[0]:
             found.append(
                 f"reward rises while entropy collapses, from {entropy[0]:.2f} to {entropy[1]:.2f} nats a token: the "
@@ -47,6 +47,12 @@ def warnings_of(curve: Sequence[StepLine]) -> list[str]:
                 "may pay for saying little"
             )
     return found
+
+
+def _rises(first: Sequence[float], last: Sequence[float]) -> bool:
+    """By more than twice the error of the two means, so that the noise of steps is not taken for a rise."""
+    error = np.sqrt((np.var(first) + np.var(last)) / len(first))
+    return bool(np.mean(last) - np.mean(first) > 2 * error)
 
 
 def findings(
