@@ -39,10 +39,21 @@ def test_entropy_of_a_fair_coin_is_log_two() -> None:
     assert near(entropies(torch.tensor([[coin, sure]])), [[math.log(2), 0.0]])
 
 
-def test_tokens_pay_for_divergence_and_the_last_gets_the_reward() -> None:
-    divergences = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 99.0]])
-    found = token_rewards(divergences, MASK, torch.tensor([10.0, 20.0]), 0.1)
-    assert near(found, [[-0.1, -0.2, 9.7], [-0.4, 19.5, 0.0]])
+def test_the_last_token_gets_the_reward() -> None:
+    assert near(token_rewards(MASK, torch.tensor([10.0, 20.0])), [[0.0, 0.0, 10.0], [0.0, 20.0, 0.0]])
+
+
+def test_a_token_that_pays_for_its_own_divergence_has_the_gradient_of_the_divergence() -> None:
+    """Every token weighed by its probability, against the divergence itself."""
+    logits = torch.tensor([0.3, -1.0, 0.7], dtype=torch.float64, requires_grad=True)
+    reference = torch.tensor([0.1, 0.5, -0.2], dtype=torch.float64).log_softmax(0)
+    logs = logits.log_softmax(0)
+    [exact] = torch.autograd.grad((logs.exp() * (logs - reference)).sum(), logits)
+    logs = logits.log_softmax(0)
+    old, there = logs.detach(), torch.ones_like(logs, dtype=torch.bool)
+    losses, _ = policy_losses(logs, old, reference - old, there, clip=0.2)
+    [found] = torch.autograd.grad((old.exp() * losses).sum(), logits)
+    assert torch.allclose(found, exact, atol=1e-12)
 
 
 def test_generalised_advantages() -> None:

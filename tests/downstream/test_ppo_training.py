@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -120,6 +121,15 @@ def test_paid_for_brevity_texts_get_shorter(tmp_path: Path) -> None:
 
 def mean(lines: Sequence[StepLine], name: str) -> float:
     return sum(getattr(line, name) for line in lines) / len(lines)
+
+
+def test_paid_by_chance_texts_keep_their_length(tiny_models: TinyModels) -> None:
+    """Noise leads the policy away from the reference; that must cost it divergence, and not its words."""
+    chance = Pays(lambda text: int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) / 2**32)
+    training = changed(samples=8, tokens=32, steps=40, kl=0.1, learning_rate=3e-3)
+    curve = list(trainer(tiny_models.causal(), chance, training).run())
+    assert mean(curve[-10:], "kl") > 5
+    assert mean(curve[-10:], "length") > 0.8 * mean(curve[:5], "length")
 
 
 def test_divergence_costs(tiny_models: TinyModels) -> None:

@@ -95,7 +95,7 @@ def ppo(
     value_learning_rate
         Of the value head.
     kl
-        What a nat of divergence from the untrained policy costs; with a target, at the start.
+        What a nat of divergence from the untrained policy costs each token; with a target, at the start.
     kl_target
         Nats for each text that the coefficient is steered to. By default it stays as it is.
     kl_horizon

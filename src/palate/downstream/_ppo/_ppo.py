@@ -6,15 +6,18 @@ A step of training:
 2. **Reward.** The reward model rates all texts of a prompt in one ask. What it cannot rate is never paid.
 3. **Experience.** The training weights read every text once: log-probabilities, entropies, values; the reference
    reads the same batches. The ratio of the first update is therefore 1 whatever the sampler rounded.
-4. **Advantages.** Each token pays for its divergence from the reference; the last token gets the reward.
+4. **Advantages.** The last token gets the reward.
    Rewards are measured from the mean of the prompt's texts, so that no prompt pushes all of its texts one way.
+   Each token pays for its own divergence from the reference, and for no other's. Taken from the reward, as in Ziegler
+   et al. 2019, divergence would be a cost of everything that was said before it, and a policy that the noise of its
+   rewards has led away would sooner learn to say nothing than to come back.
    `ppo`: generalised advantage estimates against the value head, whitened. `rloo`: the mean of the other texts of
    the prompt is the baseline of the whole text.
 5. **Update.** `epochs` times over the texts in `minibatches` parts, with ratios and values clipped. A prompt's texts
    stay together, so that it is read once for all of them.
 
 Sampling and shuffling are seeded by the number of the step, so a run that goes on from a checkpoint is the run that
-was never stopped. Schulman et al. 2017 (PPO), 2016 (GAE); Ziegler et al. 2019 (KL control); Ahmadian et al. 2024
+was never stopped. Schulman et al. 2017 (PPO), 2016 (GAE); Ziegler et al. 2019 (adaptive KL); Ahmadian et al. 2024
 (RLOO).
 """
 
@@ -79,10 +82,10 @@ def within_prompts(rewards: Tensor, samples: int) -> Tensor:
     return (groups - groups.mean(1, keepdim=True)).flatten() if samples > 1 else rewards
 
 
-def token_rewards(divergences: Tensor, mask: Tensor, rewards: Tensor, coefficient: float) -> Tensor:
-    """Every token pays for its divergence log p - log reference; the last one gets the text's reward."""
+def token_rewards(mask: Tensor, rewards: Tensor) -> Tensor:
+    """The last token gets the text's reward."""
     last = mask & ~torch.nn.functional.pad(mask, (0, 1))[:, 1:]
-    return torch.where(mask, -coefficient * divergences, 0.0) + torch.where(last, rewards[:, None], 0.0)
+    return torch.where(last, rewards[:, None], 0.0)
 
 
 def advantages_and_returns(
@@ -257,14 +260,16 @@ class Trainer:
             rewards = whiten(within_prompts(given, training.samples), there, self.together)
         cut_off = torch.tensor([not text.finished for text in texts], dtype=torch.bool, device=device)
         rewards = (rewards - training.cut_off_penalty * cut_off).float()
-        tokens = token_rewards(made.logs - made.reference_logs, made.mask, rewards, self.kl_coefficient)
         if training.algorithm == "rloo":
-            made.advantages = leave_one_out(tokens.sum(1), training.samples)[:, None] * made.mask
+            made.advantages = leave_one_out(rewards, training.samples)[:, None] * made.mask
         else:
+            tokens = token_rewards(made.mask, rewards)
             found, made.returns = advantages_and_returns(
                 tokens, made.values, made.mask, training.discount, training.trace
             )
             made.advantages = whiten(found, made.mask, self.together)
+        # The gradient of KL where a token stands is sum_a p(a) (log p(a) - log reference(a)) grad log p(a).
+        made.advantages -= self.kl_coefficient * (made.logs - made.reference_logs)
         return made, given
 
     @torch.no_grad()

@@ -43,7 +43,8 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     largest_gradient: float = 1.0
     """Gradients of the policy that are longer are cut to this length."""
     kl: float = 0.05
-    """What a nat of divergence from the reference costs, in rewards; where there is a target, only at the start."""
+    """What divergence from the reference costs each token, a nat of it in advantages, which for `ppo` have deviation
+    1; where there is a target, only at the start."""
     kl_target: float | None = None
     """Nats for each text that the coefficient is steered to; absent, the coefficient stays as it is."""
     kl_horizon: int = 10_000
