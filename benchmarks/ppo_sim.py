@@ -201,9 +201,9 @@ def picture(found: list[tuple[str, int, PpoSummary]]) -> str:
             told = f"{tick:.0f}" if high >= 20 else f"{tick:.1f}"
             parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end" font-size="11">{told}</text>')
         for step in (1, steps // 2, steps):
-            x = left + step / steps * WIDTH
+            at = left + step / steps * WIDTH
             parts.append(
-                f'<text x="{x:.0f}" y="{top + HEIGHT + 16}" text-anchor="middle" font-size="11">step {step}</text>'
+                f'<text x="{at:.0f}" y="{top + HEIGHT + 16}" text-anchor="middle" font-size="11">step {step}</text>'
             )
         for name, group in groups.items():
             shortest = min(map(len, group))
