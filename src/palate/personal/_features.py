@@ -101,19 +101,19 @@ class Features:
 
     def rows(self, prompts: Sequence[str], responses: Sequence[str], places: Sequence[int | None]) -> Rows:
         """Standardised features of responses; the first ever seen decide the standard."""
-        if not responses:
-            return np.zeros((0, self.dimensions), np.float32)
-        raw = self.read(prompts, responses, places)
-        standard = self._standard = self._standard or self._standard_of(raw)
-        return ((raw.clip(standard.low, standard.high) - standard.centre) * standard.scale).astype(np.float32)
+        return self._rows(prompts, responses, places, edges=True)
 
     def rows_of_posts(self, posts: Sequence[str]) -> Rows:
         """The same of what users wrote elsewhere, which is of another kind than responses: for it there is no edge."""
-        if not posts:
+        return self._rows([""] * len(posts), posts, [None] * len(posts), edges=False)
+
+    def _rows(self, prompts: Sequence[str], texts: Sequence[str], places: Sequence[int | None], *, edges: bool) -> Rows:
+        if not texts:
             return np.zeros((0, self.dimensions), np.float32)
-        raw = self.read([""] * len(posts), posts, [None] * len(posts))
+        raw = self.read(prompts, texts, places)
         standard = self._standard = self._standard or self._standard_of(raw)
-        return ((raw - standard.centre) * standard.scale).astype(np.float32)
+        within = raw.clip(standard.low, standard.high) if edges else raw
+        return ((within - standard.centre) * standard.scale).astype(np.float32)
 
     def without_edges(self) -> None:
         """For a standard that comes from other texts than those of the training: their edges are not its edges."""
