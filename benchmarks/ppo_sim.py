@@ -3,11 +3,13 @@
     python benchmarks/ppo_sim.py --out ppo-sim                    # on a GPU; two to four minutes a run, twelve runs
     python benchmarks/ppo_sim.py --out ppo-sim --report           # the table of what is there, without training
     python benchmarks/ppo_sim.py --out ppo-sim --report --picture curves.svg
+    python benchmarks/ppo_sim.py --out ppo-sim --would-pay        # what others would have paid for the texts of `sim`
     python benchmarks/ppo_sim.py --policy FOLDER --seeds 0 --rewards sim --steps 5 --users 24    # a small try
 
 Rewards: `sim`, the user's true utility; `personal`, a model (per-user weights on countable traits) that was trained
-on other simulated users and knows these by the judgements it is shown; `impersonal`, Bradley-Terry on the same
-traits; `random`. The critic is the true utility in all cases, on users and prompts that were held out.
+on other simulated users and knows these by the judgements it is shown; `meaning`, the same on a sentence embedding;
+`impersonal`, Bradley-Terry on the traits; `random`. The critic is the true utility in all cases, on users and prompts
+that were held out. Users care for traits of style and for a topic, and the table tells the topics' part of the change.
 The same command goes on where it stopped; a run that is done is read from its folder.
 """
 
@@ -21,7 +23,9 @@ sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != Path(__fi
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -30,20 +34,36 @@ from rich.console import Console
 from rich.table import Table
 
 from palate.data import load_benchmark
-from palate.downstream import PpoSummary, Training, ppo, write_ppo
-from palate.evaluate import percent
+from palate.downstream import PpoRun, PpoSummary, Training, ppo, write_ppo
+from palate.evaluate import Estimate, Quantity, Resamples, independent_clusters, intervals, percent, ratio
 from palate.personal import PersonalModel
+from palate.records import Ask, Benchmark, View
+from palate.rewards import load_reward_model, rate
+from palate.views import ViewBuilder, parse_view
 
 OTHERS = 1000
 """The seed of the users that personal models are trained on; none of them is trained or tested on here."""
-METHODS = {"personal": "per-user", "impersonal": "bradley-terry"}
-REWARDS = ("sim", "personal", "impersonal", "random")
+METHODS = {
+    "personal": ("per-user", "traits"),
+    "meaning": ("per-user", "minilm"),
+    "impersonal": ("bradley-terry", "traits"),
+}
+REWARDS = ("sim", *METHODS, "random")
+USUAL = ("sim", "personal", "impersonal", "random")
+
+
+class Found(NamedTuple):
+    """A run that is there."""
+
+    reward: str
+    summary: PpoSummary
+    run: PpoRun
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--policy", default="smollm2")
-    parser.add_argument("--rewards", nargs="+", choices=REWARDS, default=REWARDS)
+    parser.add_argument("--rewards", nargs="+", choices=REWARDS, default=USUAL)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--users", type=int, default=120)
     parser.add_argument("--judgements", type=int, default=20, help="of each user; another number makes other items")
@@ -62,26 +82,28 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no run after this long")
     parser.add_argument("--out", type=Path, default=Path("ppo-sim"))
     parser.add_argument("--report", action="store_true")
+    parser.add_argument(
+        "--would-pay", action="store_true", help="rate the texts of runs with `sim` by the other models, train nothing"
+    )
     parser.add_argument("--picture", type=Path, help="draw the curves of all runs into this SVG file")
     return parser.parse_args()
 
 
-def trained_models(folder: Path) -> dict[str, str]:
-    """The two models that are learned, each trained once: what `--rm` calls them, by their name here."""
-    found = {"sim": "sim", "random": "random"}
-    others = None
-    for name, method in METHODS.items():
-        target = folder / "models" / name
-        if not (target / "model.json").exists():
-            others = others or load_benchmark(f"sim,users=200,seed={OTHERS}")
-            print(f"training {method} on {len(others.users)} other users", flush=True)
-            PersonalModel(method, features="traits").fit(others.comparisons, others.users).save(target)
-        found[name] = f"personal:{target}"
-    return found
+def reward_model(name: str, folder: Path) -> str:
+    """What `--rm` calls it; one that is learned is trained once."""
+    if name not in METHODS:
+        return name
+    method, features = METHODS[name]
+    target = folder / "models" / name
+    if not (target / "model.json").exists():
+        others = load_benchmark(f"sim,users=200,seed={OTHERS}")
+        print(f"training {method} on {features} of {len(others.users)} other users", flush=True)
+        PersonalModel(method, features=features).fit(others.comparisons, others.users).save(target)
+    return f"personal:{target}"
 
 
-def runs(options: argparse.Namespace) -> Iterator[tuple[str, int, PpoSummary]]:
-    models = trained_models(options.out)
+def runs(options: argparse.Namespace) -> Iterator[Found]:
+    models = {reward: reward_model(reward, options.out) for reward in options.rewards}
     training = Training(
         algorithm=options.algorithm,
         steps=options.steps,
@@ -118,40 +140,61 @@ def runs(options: argparse.Namespace) -> Iterator[tuple[str, int, PpoSummary]]:
             change = summary.score
             told = "no score" if change is None else f"{change.difference:+.3f} ({change.low} to {change.high})"
             print(f"{reward}, seed {seed}: {told}, {time.monotonic() - started:.0f} s", flush=True)
-            yield reward, seed, summary
+            yield Found(reward, summary, PpoRun.open(Path(summary.run)))
 
 
-def read(folder: Path) -> Iterator[tuple[str, int, PpoSummary]]:
+def read(folder: Path) -> Iterator[Found]:
     for file in sorted(folder.glob("*/summary.json")):
         summary = msgspec.json.decode(file.read_bytes(), type=PpoSummary)
-        names = {f"personal:{method}": name for name, method in METHODS.items()}
-        yield names.get(summary.reward_model, summary.reward_model), summary.seed, summary
+        run = PpoRun.open(file.parent)
+        yield Found(Path(run.settings.reward_model.identity["spec"]).name, summary, run)
 
 
-def _order(row: tuple[str, int, PpoSummary]) -> tuple[int, int, str, int]:
-    reward, seed, one = row
+def _order(row: Found) -> tuple[int, int, str, int]:
+    one = row.summary
     known = one.view.rpartition(":")[2]
-    return REWARDS.index(reward), int(known) if known.isdigit() else 0, one.policy_view, seed
+    return REWARDS.index(row.reward), int(known) if known.isdigit() else 0, one.policy_view, one.seed
 
 
-def table(found: list[tuple[str, int, PpoSummary]]) -> Table:
+def _halves(values: Sequence[float | None]) -> tuple[list[float], list[float]]:
+    """What is known of the untrained and of the trained policy's texts for one prompt."""
+    half = len(values) // 2
+    before, after = ([value for value in some if value is not None] for some in (values[:half], values[half:]))
+    return before, after
+
+
+def of_topics(run: PpoRun) -> float:
+    """How much of the critic's change is what the topic that a user loves or hates adds."""
+    changes = []
+    for line in run.held_out().values():
+        topics = [sum(mark.parts[name] for name in mark.parts if name.startswith("topic:")) for mark in line.marks]
+        marked = [None if mark.score is None else topic for mark, topic in zip(line.marks, topics, strict=True)]
+        before, after = _halves(marked)
+        if before and after:
+            changes.append(np.mean(after) - np.mean(before))
+    return float(np.mean(changes))
+
+
+def table(found: list[Found]) -> Table:
     made = Table(box=MARKDOWN)
     for title in ("reward", "reward sees", "seed", "policy sees"):
         made.add_column(title)
-    for title in ("critic's score", "95%", "p", "own reward", "agree", "KL", "entropy", "tokens", "training, s"):
+    numbers = ("critic's score", "95%", "p", "topics", "own reward", "agree", "KL", "entropy", "tokens", "training, s")
+    for title in numbers:
         made.add_column(title, justify="right")
-    for reward, seed, one in sorted(found, key=_order):
+    for reward, one, run in sorted(found, key=_order):
         if one.score is None or one.before is None or one.after is None or not one.complete:
             continue
         low, high = one.score.low, one.score.high
         made.add_row(
             reward,
             one.view,
-            str(seed),
+            str(one.seed),
             one.policy_view,
             f"{one.before.score:.3f} to {one.after.score:.3f} ({one.score.difference:+.3f})",
             "" if low is None or high is None else f"{low:+.3f} to {high:+.3f}",
             f"{one.score.p:.3f}",
+            f"{of_topics(run):+.3f}",
             "" if one.reward is None else f"{one.reward.difference:+.3f}",
             " to ".join(percent(side.agreement) for side in (one.before, one.after)),
             f"{one.curve[-1].kl:.1f}",
@@ -167,13 +210,13 @@ COLOURS = ("#4f772d", "#0b6e99", "#b3541e", "#777777", "#7b2d8b", "#b8860b")
 WIDTH, HEIGHT, LEFT, TOP, GAP = 330, 200, 46, 56, 52
 
 
-def picture(found: list[tuple[str, int, PpoSummary]]) -> str:
+def picture(found: list[Found]) -> str:
     """A panel for each curve; a thin line for each run, and a thick one for the mean over seeds."""
-    found = [row for row in found if row[2].curve]
-    steps = max(len(one.curve) for *_, one in found)
+    found = [row for row in found if row.summary.curve]
+    steps = max(len(row.summary.curve) for row in found)
     runs_of: dict[str, list[PpoSummary]] = {}
-    for reward, _, one in sorted(found, key=_order):
-        views = {row[2].view for row in found if row[0] == reward}
+    for reward, one, _ in sorted(found, key=_order):
+        views = {row.summary.view for row in found if row.reward == reward}
         runs_of.setdefault(reward if len(views) == 1 else f"{reward}, {one.view}", []).append(one)
     colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(runs_of)}
     parts = [
@@ -198,7 +241,7 @@ def picture(found: list[tuple[str, int, PpoSummary]]) -> str:
         for tick in np.linspace(low, high, 4):
             y = top + (high - tick) / (high - low) * HEIGHT
             parts.append(f'<line x1="{left}" x2="{left + WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
-            told = f"{tick:.0f}" if high >= 20 else f"{tick:.1f}"
+            told = f"{tick:.{0 if high >= 20 else 1 if high >= 2 else 2}f}"
             parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end" font-size="11">{told}</text>')
         for step in (1, steps // 2, steps):
             at = left + step / steps * WIDTH
@@ -218,10 +261,10 @@ def picture(found: list[tuple[str, int, PpoSummary]]) -> str:
     return "\n".join([*parts, "</svg>\n"])
 
 
-def over_seeds(found: list[tuple[str, int, PpoSummary]]) -> Iterator[str]:
+def over_seeds(found: list[Found]) -> Iterator[str]:
     """The mean change over seeds, and how far seeds are apart."""
     groups: dict[tuple[str, str, str], list[float]] = {}
-    for reward, _, one in sorted(found, key=_order):
+    for reward, one, _ in sorted(found, key=_order):
         if one.score is not None and one.complete:
             groups.setdefault((reward, one.view, one.policy_view), []).append(one.score.difference)
     for (reward, view, seen), changes in groups.items():
@@ -230,14 +273,97 @@ def over_seeds(found: list[tuple[str, int, PpoSummary]]) -> Iterator[str]:
         yield f"{told}: {np.mean(changes):+.3f} over {len(changes)} seeds ({spread})"
 
 
+KNOWN = ((20, 12), (200, 200))
+"""How many judgements each user of the benchmark has, and how many of them a model is shown."""
+
+
+class Paid(NamedTuple):
+    """What one reward model says of a run's texts."""
+
+    agreement: float
+    """How often it orders two texts of the untrained policy as the critic does."""
+    gain: Estimate | None
+    """What it would pay for the trained policy's texts above the untrained one's, in deviations of the latter's
+    scores for one prompt."""
+
+
+def paid(run: PpoRun, scores: Sequence[Sequence[float | None]]) -> Paid:
+    """From the scores of each held-out prompt's texts; those that the critic did not mark are left out."""
+    lines = list(run.held_out().values())
+    clusters = independent_clusters(lines)
+    totals = np.zeros((int(clusters.max()) + 1, 2))
+    agreed, spread = [], []
+    for line, own, cluster in zip(lines, scores, clusters, strict=True):
+        before, after = _halves(
+            [None if mark.score is None else one for mark, one in zip(line.marks, own, strict=True)]
+        )
+        marks, _ = _halves([mark.score for mark in line.marks])
+        if len(before) < 2 or not after:
+            continue
+        totals[cluster] += np.mean(after) - np.mean(before), 1
+        spread.append(np.var(before, ddof=1))
+        told = [
+            (first, second) for first, second in combinations(range(len(marks)), 2) if marks[first] != marks[second]
+        ]
+        agreed += [(1 + np.sign((marks[a] - marks[b]) * (before[a] - before[b]))) / 2 for a, b in told]
+    totals[:, 0] /= np.sqrt(np.mean(spread))
+    [gain] = intervals([Quantity(totals, ratio)], Resamples(len(totals)))
+    return Paid(float(np.mean(agreed)), gain)
+
+
+def views(benchmark: Benchmark, known: int, run: PpoRun) -> list[View]:
+    """What a model is shown of the user of each held-out prompt; for an item that this benchmark has not, for
+    another of the same user."""
+    items = {item.id: item for item in benchmark.comparisons}
+    anyone = {item.user_id: item for item in benchmark.comparisons}
+    own = [items.get(line.item, anyone[line.user_id]) for line in run.held_out().values()]
+    built = ViewBuilder(benchmark).build(parse_view(f"judgements:{known}"), own)
+    return [view for view in built if isinstance(view, View)]
+
+
+def would_pay(options: argparse.Namespace) -> Table:
+    """Of runs that were paid with the true utility: how other models rate what the policy wrote before and after."""
+    made = Table("model", "knows", "seed", box=MARKDOWN)
+    for title in ("orders untrained texts as the critic", "pays for trained texts, in deviations", "95%"):
+        made.add_column(title, justify="right")
+
+    def add(name: str, knows: str, seed: int, told: Paid) -> None:
+        value, low, high = (f"{number:+.2f}" for number in msgspec.structs.astuple(told.gain)) if told.gain else "---"
+        made.add_row(name, knows, str(seed), percent(told.agreement), value, f"{low} to {high}")
+
+    done = [row for row in sorted(read(options.out), key=_order) if row.reward == "sim" and row.summary.complete]
+    for _, one, run in done:
+        add(
+            "sim", "all", one.seed, paid(run, [[mark.score for mark in line.marks] for line in run.held_out().values()])
+        )
+    for name, (method, _) in METHODS.items():
+        model, _ = load_reward_model(reward_model(name, options.out))
+        for judgements, known in KNOWN if method == "per-user" else KNOWN[:1]:
+            for _, one, run in done:
+                benchmark = load_benchmark(f"sim,users={options.users},seed={one.seed},judgements={judgements}")
+                asks = [
+                    Ask(id=line.item, prompt=line.prompt, responses=line.texts, view=view)
+                    for line, view in zip(run.held_out().values(), views(benchmark, known, run), strict=True)
+                ]
+                ratings = rate(model, asks)
+                if missing := [rating.unscored for rating in ratings if rating.scores is None]:
+                    sys.exit(f"{name} left {len(missing)} texts unscored: {missing[0]}")
+                scores = [rating.scores or () for rating in ratings]
+                add(name, f"judgements:{known}", one.seed, paid(run, scores))
+    return made
+
+
 def main() -> None:
     options = arguments()
-    found = list(read(options.out) if options.report else runs(options))
     console = Console(width=210)
+    if options.would_pay:
+        console.print(would_pay(options))
+        return
+    found = list(read(options.out) if options.report else runs(options))
     console.print(table(found))
     for line in over_seeds(found):
         console.print(line)
-    if options.picture and any(one.curve for *_, one in found):
+    if options.picture and any(row.summary.curve for row in found):
         options.picture.write_text(picture(found))
         console.print(f"curves: {options.picture}")
 
