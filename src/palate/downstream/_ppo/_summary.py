@@ -12,6 +12,7 @@ from palate.downstream._ppo._findings import findings
 from palate.downstream._ppo._results import Change, Example, PpoSummary, Written
 from palate.downstream._ppo._run import HeldOutLine, PpoRun
 from palate.evaluate import (
+    SMALLEST_GROUP,
     Floats,
     Quantity,
     Resamples,
@@ -61,6 +62,7 @@ def summarise_ppo(run: PpoRun) -> PpoSummary:
         score=score,
         reward=reward,
         agreement=agreement,
+        parts=_parts(lines, settings.seed),
         findings=findings(curve, before, after, score, reward, agreement) if curve else [],
         examples=[_example(line) for line in lines[:: max(1, len(lines) // EXAMPLES)][:EXAMPLES]],
     )
@@ -79,13 +81,14 @@ def _sides(line: HeldOutLine) -> tuple[slice, slice]:
     return slice(half), slice(half, None)
 
 
-def _scores(lines: Sequence[HeldOutLine]) -> Floats:
-    """(items, 2): the mean mark of each policy's texts that have one; nan where none has."""
+def _scores(lines: Sequence[HeldOutLine], part: str | None = None) -> Floats:
+    """(items, 2): the mean mark, or one part of it, of each policy's texts that have one; nan where none has."""
     found = np.full((len(lines), 2), np.nan)
     for place, line in enumerate(lines):
         for side, own in enumerate(_sides(line)):
-            marks = [mark.score for mark in line.marks[own] if mark.score is not None]
-            found[place, side] = np.mean(marks) if marks else np.nan
+            marks = [mark.parts.get(part) if part else mark.score for mark in line.marks[own]]
+            known = [mark for mark in marks if mark is not None]
+            found[place, side] = np.mean(known) if known else np.nan
     return found
 
 
@@ -112,6 +115,22 @@ def _agreements(lines: Sequence[HeldOutLine]) -> Floats:
             if pairs:
                 found[place, side] = np.mean([(1 + mark * reward) / 2 for mark, reward in pairs])
     return found
+
+
+def _parts(lines: Sequence[HeldOutLine], seed: int) -> dict[str, Change]:
+    """What became of each part of the marks that enough users have to stand for themselves; the one that changed
+    most over all prompts first."""
+    having: dict[str, list[HeldOutLine]] = {}
+    for line in lines:
+        for name in {name: None for mark in line.marks for name in mark.parts}:
+            having.setdefault(name, []).append(line)
+    found = {}
+    for name, own in having.items():
+        enough = len({line.user_id for line in own}) >= SMALLEST_GROUP
+        change = _change(own, _scores(own, name), seed) if enough else None
+        if change is not None:
+            found[name] = change
+    return dict(sorted(found.items(), key=lambda part: -abs(part[1].difference) * part[1].n))
 
 
 def _change(lines: Sequence[HeldOutLine], values: Floats, seed: int) -> Change | None:

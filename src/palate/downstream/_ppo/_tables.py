@@ -30,6 +30,8 @@ CURVES: dict[str, Callable[[StepLine], float | None]] = {
     "seconds a step": lambda line: line.seconds or None,
 }
 """What is drawn while training runs, in this order."""
+MOST_PARTS = 8
+"""Of what the critic marks, as many as are shown."""
 FOOTNOTE = (
     "Both policies write for the same held-out prompts with the same seeds; means are over prompts where both have a "
     "number. Change: trained minus untrained; intervals are 95% and resample users, p is of a test that flips users. "
@@ -76,6 +78,19 @@ def held_out_table(summary: PpoSummary) -> Table | None:
             ("tokens of a text", *(_tenths(one.tokens) for one in (before, after)), *[""] * 3),
             *((name, *(_share(one, name) for one in (before, after)), *[""] * 3) for name in _COUNTS),
         ],
+    )
+
+
+def parts_table(summary: PpoSummary) -> Table | None:
+    """What became of the things that the critic's score is made of."""
+    parts = list(summary.parts.items())[:MOST_PARTS]
+    if len(parts) < 2:
+        return None
+    return Table(
+        title="Parts of the critic's score",
+        titles=("", "change", "95%", "prompts", "users"),
+        words=1,
+        rows=[(name, *_change(change)[:2], str(change.n), str(change.users)) for name, change in parts],
     )
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from palate.downstream._ppo._findings import warnings_of
 from palate.downstream._ppo._results import PpoSummary, StepLine
-from palate.downstream._ppo._tables import CURVES, FOOTNOTE, curve_table, head, held_out_table
+from palate.downstream._ppo._tables import CURVES, FOOTNOTE, curve_table, head, held_out_table, parts_table
 from palate.downstream._report import print_findings, print_head, print_section
 from palate.evaluate import figure, printable
 
@@ -94,7 +94,7 @@ def watching(*, show: bool = True) -> Iterator[Watching]:
 def print_ppo(summary: PpoSummary, console: Console) -> None:
     """Print what held-out users got, how training went, and what that says."""
     print_head(head(summary), console)
-    for table in filter(None, (curve_table(summary), held_out_table(summary))):
+    for table in filter(None, (curve_table(summary), held_out_table(summary), parts_table(summary))):
         print_section(table, console)
     if summary.before is not None:
         console.print()
