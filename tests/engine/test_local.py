@@ -202,6 +202,20 @@ def test_what_does_not_fit_is_a_failure_with_the_numbers(tiny_models: TinyModels
     assert isinstance(fits, list)
 
 
+def test_long_company_does_not_turn_the_tokens_of_a_short_text(tmp_path: Path) -> None:
+    rope = {"rope_type": "longrope", "rope_theta": 10_000.0, "original_max_position_embeddings": 128}
+    rope |= {"short_factor": [1.0] * 4, "long_factor": [4.0] * 4}
+    mine = local(save(tmp_path / "model", build("llama", rope_parameters=rope)))
+    assert mine.context == 128
+    short = LikelihoodRequest(turns=TURNS, continuations=ANSWERS[:1])
+    long = LikelihoodRequest(turns=TURNS, continuations=("tea " * 150,))
+    [alone] = mine.likelihood([short])
+    beside, failed = mine.likelihood([short, long])
+    assert isinstance(alone, list) and isinstance(beside, list) and isinstance(failed, Failure)
+    assert beside[0].total == pytest.approx(alone[0].total, **CLOSE)
+    assert "context has 128" in failed.reason
+
+
 @pytest.mark.parametrize("family", CLASSIFIERS)
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_a_classifier_scores_as_transformers_does(tiny_models: TinyModels, family: str, side: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from palate.engine._attention import steady_attention
 from palate.engine._encoder import Layer, average_windows, batches_of_like_length, spread_layers
 from palate.engine._language import Turn
-from palate.engine._loaded import Loaded
+from palate.engine._loaded import Loaded, context_of
 from palate.engine._optional import require
 from palate.engine._vectors import Pair, Vectors, VectorStore, remembered, vectors_folder
 from palate.records import PalateError
@@ -49,7 +49,7 @@ class HiddenStateEncoder(Loaded):
         super().__init__(name)
         config = self._config()
         self._depth = int(config.num_hidden_layers)
-        self._context = int(getattr(config, "max_position_embeddings", None) or LONGEST_WINDOW)
+        self._context = context_of(config) or LONGEST_WINDOW
         self._every = spread_layers(self._depth) if layer == "all" else []
         self._layer = self._depth if layer == "all" else _counted_from_one(name, layer, self._depth)
         self.dimensions = int(config.hidden_size) * (len(self._every) or 1)

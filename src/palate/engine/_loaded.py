@@ -102,6 +102,21 @@ class Loaded:
         return model.to(self._device).eval()
 
 
+def context_of(config: Any) -> int | None:
+    """How many tokens a model can read at once; None where its configuration does not say.
+
+    With `longrope` it turns all tokens of a batch otherwise as soon as one text in it is longer than those of its
+    training: a text's score would depend on its company. Such a model is asked for shorter texts only.
+    """
+    text = config.get_text_config()
+    found = getattr(text, "max_position_embeddings", None)
+    rope = getattr(text, "rope_parameters", None) or {}
+    for own in (rope, *(one for one in rope.values() if isinstance(one, dict))):  # one for all layers, or by their type
+        if own.get("rope_type") == "longrope" and found:
+            found = min(found, own.get("original_max_position_embeddings") or found)
+    return int(found) if found else None
+
+
 def needed(group: Group) -> int:
     """How many tokens the longest of a group's sequences has."""
     return len(group.prefix) + max(map(len, group.continuations), default=0)

@@ -19,7 +19,7 @@ from palate.engine._language import (
     WriteRequest,
     Written,
 )
-from palate.engine._loaded import Loaded, too_long
+from palate.engine._loaded import Loaded, context_of, too_long
 from palate.records import PalateError
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ class LocalModel(Loaded):
     @cached_property
     def context(self) -> int | None:
         """How many tokens fit."""
-        found = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
-        return int(found) if found else None
+        return context_of(self._model.config)
 
     @property
     def templated(self) -> bool:

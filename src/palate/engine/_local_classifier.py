@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from palate.engine._language import Conversation, Failure, LikelihoodRequest
-from palate.engine._loaded import Loaded, brief, needed, too_long
+from palate.engine._loaded import Loaded, brief, context_of, needed, too_long
 from palate.engine._optional import require
 from palate.records import PalateError
 
@@ -49,10 +49,10 @@ class LocalClassifier(Loaded):
     @cached_property
     def context(self) -> int | None:
         """How many tokens fit."""
-        found = getattr(self._config.get_text_config(), "max_position_embeddings", None)
+        found = context_of(self._config)
         if found and not self._shares_prefixes:  # some encoders begin to count their places at two
             found = min(found, self.chat.tokenizer.model_max_length)
-        return int(found) if found else None
+        return found
 
     @cached_property
     def _model(self) -> Any:
