@@ -34,10 +34,10 @@ from rich.console import Console
 from rich.table import Table
 
 from palate.data import load_benchmark
-from palate.downstream import PpoRun, PpoSummary, Training, ppo, write_ppo
+from palate.downstream import Mark, PpoRun, PpoSummary, Training, ppo, write_ppo
 from palate.evaluate import Estimate, Quantity, Resamples, independent_clusters, intervals, percent, ratio
 from palate.personal import PersonalModel
-from palate.records import Ask, Benchmark, View
+from palate.records import Ask, Benchmark, RewardModel, View
 from palate.rewards import load_reward_model, rate
 from palate.views import ViewBuilder, parse_view
 
@@ -83,7 +83,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("ppo-sim"))
     parser.add_argument("--report", action="store_true")
     parser.add_argument(
-        "--would-pay", action="store_true", help="rate the texts of runs with `sim` by the other models, train nothing"
+        "--would-pay",
+        action="store_true",
+        help="rate the texts of runs with `sim` by the other models; no policy is trained",
     )
     parser.add_argument("--picture", type=Path, help="draw the curves of all runs into this SVG file")
     return parser.parse_args()
@@ -163,13 +165,20 @@ def _halves(values: Sequence[float | None]) -> tuple[list[float], list[float]]:
     return before, after
 
 
+def _topic(mark: Mark) -> float:
+    """What the topic that a user loves or hates adds to a mark."""
+    return sum(value for name, value in mark.parts.items() if name.startswith("topic:"))
+
+
+def _where_marked(marks: Sequence[Mark], values: Sequence[float | None]) -> list[float | None]:
+    return [None if mark.score is None else value for mark, value in zip(marks, values, strict=True)]
+
+
 def of_topics(run: PpoRun) -> float:
-    """How much of the critic's change is what the topic that a user loves or hates adds."""
+    """How much of the critic's change is of topics."""
     changes = []
     for line in run.held_out().values():
-        topics = [sum(mark.parts[name] for name in mark.parts if name.startswith("topic:")) for mark in line.marks]
-        marked = [None if mark.score is None else topic for mark, topic in zip(line.marks, topics, strict=True)]
-        before, after = _halves(marked)
+        before, after = _halves(_where_marked(line.marks, [_topic(mark) for mark in line.marks]))
         if before and after:
             changes.append(np.mean(after) - np.mean(before))
     return float(np.mean(changes))
@@ -275,6 +284,8 @@ def over_seeds(found: list[Found]) -> Iterator[str]:
 
 KNOWN = ((20, 12), (200, 200))
 """How many judgements each user of the benchmark has, and how many of them a model is shown."""
+STRANGERS = 5
+"""How many others' judgements a model is shown instead, one after another."""
 
 
 class Paid(NamedTuple):
@@ -285,6 +296,8 @@ class Paid(NamedTuple):
     gain: Estimate | None
     """What it would pay for the trained policy's texts above the untrained one's, in deviations of the latter's
     scores for one prompt."""
+    topics: float
+    """The correlation, over prompts, of that with what the user's topic adds to the critic's score."""
 
 
 def paid(run: PpoRun, scores: Sequence[Sequence[float | None]]) -> Paid:
@@ -292,64 +305,94 @@ def paid(run: PpoRun, scores: Sequence[Sequence[float | None]]) -> Paid:
     lines = list(run.held_out().values())
     clusters = independent_clusters(lines)
     totals = np.zeros((int(clusters.max()) + 1, 2))
-    agreed, spread = [], []
+    agreed, spread, changes = [], [], []
     for line, own, cluster in zip(lines, scores, clusters, strict=True):
-        before, after = _halves(
-            [None if mark.score is None else one for mark, one in zip(line.marks, own, strict=True)]
-        )
+        before, after = _halves(_where_marked(line.marks, own))
         marks, _ = _halves([mark.score for mark in line.marks])
+        topics = _halves(_where_marked(line.marks, [_topic(mark) for mark in line.marks]))
         if len(before) < 2 or not after:
             continue
-        totals[cluster] += np.mean(after) - np.mean(before), 1
+        change = np.mean(after) - np.mean(before)
+        totals[cluster] += change, 1
+        changes.append((change, np.mean(topics[1]) - np.mean(topics[0])))
         spread.append(np.var(before, ddof=1))
-        told = [
-            (first, second) for first, second in combinations(range(len(marks)), 2) if marks[first] != marks[second]
-        ]
-        agreed += [(1 + np.sign((marks[a] - marks[b]) * (before[a] - before[b]))) / 2 for a, b in told]
+        for a, b in combinations(range(len(marks)), 2):
+            if marks[a] != marks[b]:
+                agreed.append((1 + np.sign((marks[a] - marks[b]) * (before[a] - before[b]))) / 2)
     totals[:, 0] /= np.sqrt(np.mean(spread))
     [gain] = intervals([Quantity(totals, ratio)], Resamples(len(totals)))
-    return Paid(float(np.mean(agreed)), gain)
+    return Paid(float(np.mean(agreed)), gain, float(np.corrcoef(np.transpose(changes))[0, 1]))
 
 
-def views(benchmark: Benchmark, known: int, run: PpoRun) -> list[View]:
-    """What a model is shown of the user of each held-out prompt; for an item that this benchmark has not, for
-    another of the same user."""
-    items = {item.id: item for item in benchmark.comparisons}
+def scores_of(name: str, model: RewardModel, run: PpoRun, views: Sequence[View]) -> list[Sequence[float]]:
+    """How a model that is shown these views rates the texts for each held-out prompt."""
+    asks = [
+        Ask(id=line.item, prompt=line.prompt, responses=line.texts, view=view)
+        for line, view in zip(run.held_out().values(), views, strict=True)
+    ]
+    ratings = rate(model, asks)
+    if missing := [rating.unscored for rating in ratings if rating.scores is None]:
+        sys.exit(f"{name} left {len(missing)} prompts unscored: {missing[0]}")
+    return [rating.scores or () for rating in ratings]
+
+
+def views_of(benchmark: Benchmark, known: int, run: PpoRun, shift: int = 0) -> list[View]:
+    """What a model is shown of the user of each held-out prompt, or of the one so many couples further on. Where the
+    benchmark has other items than the run, as one with more judgements has, for another item of theirs."""
+    users = sorted(run.split().test_users)  # couples stay together, so that an even shift leads to a stranger
+    whom = {user: users[(place + 2 * shift) % len(users)] for place, user in enumerate(users)}
+    items = {item.id: item for item in benchmark.comparisons} if not shift else {}
     anyone = {item.user_id: item for item in benchmark.comparisons}
-    own = [items.get(line.item, anyone[line.user_id]) for line in run.held_out().values()]
+    own = [items.get(line.item, anyone[whom[line.user_id]]) for line in run.held_out().values()]
     built = ViewBuilder(benchmark).build(parse_view(f"judgements:{known}"), own)
     return [view for view in built if isinstance(view, View)]
 
 
 def would_pay(options: argparse.Namespace) -> Table:
     """Of runs that were paid with the true utility: how other models rate what the policy wrote before and after."""
+    done = [row for row in sorted(read(options.out), key=_order) if row.reward == "sim" and row.run.held_out()]
+    if not done:
+        sys.exit(
+            f"{options.out} holds no run with the reward `sim` that has been judged; train one without --would-pay"
+        )
     made = Table("model", "knows", "seed", box=MARKDOWN)
-    for title in ("orders untrained texts as the critic", "pays for trained texts, in deviations", "95%"):
+    for title in (
+        "agrees with the critic",
+        "pays for trained texts",
+        "95%",
+        "correlation with topics",
+        "as a stranger",
+    ):
         made.add_column(title, justify="right")
 
-    def add(name: str, knows: str, seed: int, told: Paid) -> None:
-        value, low, high = (f"{number:+.2f}" for number in msgspec.structs.astuple(told.gain)) if told.gain else "---"
-        made.add_row(name, knows, str(seed), percent(told.agreement), value, f"{low} to {high}")
-
-    done = [row for row in sorted(read(options.out), key=_order) if row.reward == "sim" and row.summary.complete]
-    for _, one, run in done:
-        add(
-            "sim", "all", one.seed, paid(run, [[mark.score for mark in line.marks] for line in run.held_out().values()])
+    def add(name: str, knows: str, seed: int, told: Paid, strangers: Sequence[Paid] = ()) -> None:
+        gains = [one.gain.value for one in strangers if one.gain]
+        made.add_row(
+            name,
+            knows,
+            str(seed),
+            percent(told.agreement),
+            f"{told.gain.value:+.2f}" if told.gain else "",
+            f"{told.gain.low:+.2f} to {told.gain.high:+.2f}" if told.gain else "",
+            f"{told.topics:+.2f}",
+            f"{np.mean(gains):+.2f}" if gains else "",
         )
+
+    for _, one, run in done:
+        marks = [[mark.score for mark in line.marks] for line in run.held_out().values()]
+        add("sim", "all", one.seed, paid(run, marks))
     for name, (method, _) in METHODS.items():
         model, _ = load_reward_model(reward_model(name, options.out))
         for judgements, known in KNOWN if method == "per-user" else KNOWN[:1]:
             for _, one, run in done:
-                benchmark = load_benchmark(f"sim,users={options.users},seed={one.seed},judgements={judgements}")
-                asks = [
-                    Ask(id=line.item, prompt=line.prompt, responses=line.texts, view=view)
-                    for line, view in zip(run.held_out().values(), views(benchmark, known, run), strict=True)
-                ]
-                ratings = rate(model, asks)
-                if missing := [rating.unscored for rating in ratings if rating.scores is None]:
-                    sys.exit(f"{name} left {len(missing)} texts unscored: {missing[0]}")
-                scores = [rating.scores or () for rating in ratings]
-                add(name, f"judgements:{known}", one.seed, paid(run, scores))
+                users = one.train_users + one.test_users
+                benchmark = load_benchmark(f"sim,users={users},seed={one.seed},judgements={judgements}")
+                print(f"{name}, seed {one.seed}: {STRANGERS + 1} times", file=sys.stderr, flush=True)
+                own, *others = (
+                    paid(run, scores_of(name, model, run, views_of(benchmark, known, run, shift)))
+                    for shift in range(STRANGERS + 1)
+                )
+                add(name, f"judgements:{known}", one.seed, own, others)
     return made
 
 
@@ -360,7 +403,11 @@ def main() -> None:
         console.print(would_pay(options))
         return
     found = list(read(options.out) if options.report else runs(options))
+    if not found:
+        sys.exit(f"there is no run in {options.out}")
     console.print(table(found))
+    if unfinished := [row.run.folder.name for row in found if not row.summary.complete]:
+        console.print(f"not finished, and left out: {', '.join(unfinished)}")
     for line in over_seeds(found):
         console.print(line)
     if options.picture and any(row.summary.curve for row in found):

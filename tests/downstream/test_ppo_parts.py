@@ -38,4 +38,5 @@ def test_what_fewer_than_five_users_have_is_not_told() -> None:
         line(number, {"all": 0.0, f"only {number}": 1.0}, {"all": 1.0, f"only {number}": 3.0}) for number in range(9)
     ]
     lines += [line(number, {"few": 0.0}, {"few": 1.0}) for number in range(9, 13)]
+    lines += [line(number, {"few": 0.0}, {}) for number in range(13, 19)]  # more have it, and four before and after
     assert list(_parts(lines, seed=0)) == ["all"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palate.downstream._ppo._results import PpoSummary
-from palate.downstream._ppo._tables import FOOTNOTE, curve_table, head, held_out_table, parts_table
+from palate.downstream._ppo._tables import curve_table, footnote, head, held_out_table, parts_table
 from palate.downstream._report import markdown_head, markdown_section
 from palate.evaluate import safe_markdown
 
@@ -20,8 +20,8 @@ def _lines(summary: PpoSummary) -> Iterator[str]:
     held_out = held_out_table(summary)
     if held_out is not None:
         yield from markdown_section(held_out)
-        yield from ("", safe_markdown(FOOTNOTE))
-    parts = parts_table(summary)
-    if parts is not None:
-        yield from markdown_section(parts)
+        parts = parts_table(summary)
+        if parts is not None:
+            yield from markdown_section(parts)
+        yield from ("", safe_markdown(footnote(summary)))
     yield from markdown_section(curve_table(summary))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from palate.downstream._ppo._results import PpoSummary
-from palate.downstream._ppo._tables import CURVES, FOOTNOTE, curve_table, head, held_out_table, parts_table
+from palate.downstream._ppo._tables import CURVES, curve_table, footnote, head, held_out_table, parts_table
 from palate.downstream._report import SCORES, report_page
 from palate.evaluate import CurvePlot, Step, draw_curves
 
@@ -31,7 +31,7 @@ def ppo_page(summary: PpoSummary) -> str:
         curves=curves(summary),
         training=curve_table(summary),
         examples=summary.examples,
-        footnote=FOOTNOTE,
+        footnote=footnote(summary),
     )
 
 

@@ -126,7 +126,7 @@ class PpoSummary(msgspec.Struct, frozen=True, kw_only=True):
     agreement: Change | None = None
     """What became of the agreement, over prompts where both policies have such a pair."""
     parts: dict[str, Change] = {}
-    """What became of each thing that the critic's marks are made of, over the prompts of users who have it, where
-    they are five or more; the one that changed most over all prompts first."""
+    """What became of each thing that the critic measured, over the prompts of users who have it, where they are five
+    or more; the one that changed most over all prompts first."""
     findings: list[Finding]
     examples: list[Example]

@@ -86,7 +86,8 @@ def _scores(lines: Sequence[HeldOutLine], part: str | None = None) -> Floats:
     found = np.full((len(lines), 2), np.nan)
     for place, line in enumerate(lines):
         for side, own in enumerate(_sides(line)):
-            marks = [mark.parts.get(part) if part else mark.score for mark in line.marks[own]]
+            marked = [mark for mark in line.marks[own] if mark.score is not None]
+            marks = [mark.score if part is None else mark.parts.get(part) for mark in marked]
             known = [mark for mark in marks if mark is not None]
             found[place, side] = np.mean(known) if known else np.nan
     return found
@@ -126,10 +127,10 @@ def _parts(lines: Sequence[HeldOutLine], seed: int) -> dict[str, Change]:
             having.setdefault(name, []).append(line)
     found = {}
     for name, own in having.items():
-        enough = len({line.user_id for line in own}) >= SMALLEST_GROUP
-        change = _change(own, _scores(own, name), seed) if enough else None
-        if change is not None:
-            found[name] = change
+        if len({line.user_id for line in own}) >= SMALLEST_GROUP:  # which spares the work where a part is one user's
+            change = _change(own, _scores(own, name), seed)
+            if change is not None and change.users >= SMALLEST_GROUP:  # with a number before and after
+                found[name] = change
     return dict(sorted(found.items(), key=lambda part: -abs(part[1].difference) * part[1].n))
 
 

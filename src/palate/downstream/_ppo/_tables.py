@@ -31,7 +31,7 @@ CURVES: dict[str, Callable[[StepLine], float | None]] = {
 }
 """What is drawn while training runs, in this order."""
 MOST_PARTS = 8
-"""Of what the critic marks, as many as are shown."""
+"""Of what the critic measured, as many as are shown."""
 FOOTNOTE = (
     "Both policies write for the same held-out prompts with the same seeds; means are over prompts where both have a "
     "number. Change: trained minus untrained; intervals are 95% and resample users, p is of a test that flips users. "
@@ -39,6 +39,7 @@ FOOTNOTE = (
     "asked of pairs of one policy's texts for a prompt that the critic tells apart; without such a pair there is no "
     "number, and its change is over prompts where both policies have one."
 )
+MEASURED = "Each change in what the critic measured is over the prompts of users who have it, of five at the least."
 
 
 def head(summary: PpoSummary) -> Head:
@@ -82,16 +83,21 @@ def held_out_table(summary: PpoSummary) -> Table | None:
 
 
 def parts_table(summary: PpoSummary) -> Table | None:
-    """What became of the things that the critic's score is made of."""
+    """What became of what the critic measured: what changed most, over all prompts together."""
     parts = list(summary.parts.items())[:MOST_PARTS]
     if len(parts) < 2:
         return None
     return Table(
-        title="Parts of the critic's score",
+        title="What the critic measured",
         titles=("", "change", "95%", "prompts", "users"),
         words=1,
         rows=[(name, *_change(change)[:2], str(change.n), str(change.users)) for name, change in parts],
     )
+
+
+def footnote(summary: PpoSummary) -> str:
+    """How to read what held-out users got."""
+    return f"{FOOTNOTE} {MEASURED}" if parts_table(summary) else FOOTNOTE
 
 
 def curve_table(summary: PpoSummary) -> Table:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from palate.downstream._ppo._findings import warnings_of
 from palate.downstream._ppo._results import PpoSummary, StepLine
-from palate.downstream._ppo._tables import CURVES, FOOTNOTE, curve_table, head, held_out_table, parts_table
+from palate.downstream._ppo._tables import CURVES, curve_table, footnote, head, held_out_table, parts_table
 from palate.downstream._report import print_findings, print_head, print_section
 from palate.evaluate import figure, printable
 
@@ -98,5 +98,5 @@ def print_ppo(summary: PpoSummary, console: Console) -> None:
         print_section(table, console)
     if summary.before is not None:
         console.print()
-        console.print(printable(FOOTNOTE, console, "dim"))
+        console.print(printable(footnote(summary), console, "dim"))
     print_findings(summary.findings, console)
