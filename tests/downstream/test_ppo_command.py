@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -233,6 +234,7 @@ def test_two_processes_end_where_one_does(tiny_models: TinyModels, place: Path) 
         (["--view", "judgments:4"], "Did you mean 'judgements'?"),
         (["--policy", "m,url=http://127.0.0.1:9/v1"], "cannot be trained from here"),
         (["--policy", "./nowhere"], "nowhere"),
+        (["--seed", "99999999999999999999"], "--seed is a number from 0 to"),
         (["--critic", "sim"], "the critic sim knows the tastes of simulated users only"),
         (["--rm", "sim"], "the view does not name a simulated user"),
         (["--rm", "./slow.py:Broken"], "'broken' gave no reward for the texts of item"),
@@ -301,6 +303,7 @@ def test_a_curve_in_a_line_of_text() -> None:
     assert spark([5.0]) == "▁"
     assert len(spark([float(n) for n in range(1000)])) == 24
     assert spark([float(n) for n in range(1000)])[-1] == "█"
+    assert set(spark([0.05] * 53)) == {"▁"}  # means of the same number differ in their last digits
 
 
 def test_a_run_that_is_under_way_can_be_read(tiny_models: TinyModels, place: Path) -> None:
@@ -325,3 +328,25 @@ def test_a_run_that_is_under_way_can_be_read(tiny_models: TinyModels, place: Pat
     summary = summarise_ppo(PpoRun.open(run))
     assert (len(summary.curve), summary.complete, summary.score) == (2, False, None)
     assert "not over yet" in ppo_page(summary)
+
+
+def test_a_curve_that_was_lost_is_told(tiny_models: TinyModels, place: Path) -> None:
+    def stop(line: StepLine, steps: int) -> None:
+        if line.step == 2:
+            raise KeyboardInterrupt
+
+    def go(on_step: Callable[[StepLine, int], None] | None, said: list[str]) -> None:
+        training = Training(steps=3, prompts=2, samples=2, tokens=3, minibatches=1)
+        policy = f"{tiny_models.causal()},device=cpu"
+        ppo(
+            "mini", policy, "shortest", CRITIC, view="none", training=training, checkpoint_every=1,
+            on_step=on_step, say=said.append,
+        )  # fmt: skip
+
+    with pytest.raises(KeyboardInterrupt):
+        go(stop, [])
+    [run] = place.glob("runs/*")
+    (run / "steps.jsonl").write_bytes(b"")
+    said: list[str] = []
+    go(None, said)
+    assert "going on after step 2 of 3; steps.jsonl holds 0 of these steps only" in said

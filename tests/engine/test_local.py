@@ -202,6 +202,12 @@ def test_what_does_not_fit_is_a_failure_with_the_numbers(tiny_models: TinyModels
     assert isinstance(fits, list)
 
 
+@pytest.mark.parametrize("device", ["cuda:99", "toaster"])
+def test_a_device_that_is_not_there_is_told(tiny_models: TinyModels, device: str) -> None:
+    with pytest.raises(PalateError, match=f"device={device} is not to be had on this machine"):
+        LocalModel(str(tiny_models.causal()), device=device)
+
+
 def test_long_company_does_not_turn_the_tokens_of_a_short_text(tmp_path: Path) -> None:
     rope = {"rope_type": "longrope", "rope_theta": 10_000.0, "original_max_position_embeddings": 128}
     rope |= {"short_factor": [1.0] * 4, "long_factor": [4.0] * 4}

@@ -44,13 +44,12 @@ def test_a_label_names_the_user_and_the_question(server: RewardServer) -> None:
     assert tuple(found) == expected.scores
 
 
-def test_a_label_may_bring_the_view_or_only_the_user_or_nothing(server: RewardServer) -> None:
+def test_a_label_brings_the_view_or_only_the_user(server: RewardServer) -> None:
     user = sorted(load_benchmark("mini").users)[0]
     view = {"view": "Poems about the sea."}
-    texts = ["A poem about the sea."] * 5
-    found = rewards(server, [view, json.dumps(view), user, "", None], texts)
+    texts = ["A poem about the sea."] * 3
+    found = rewards(server, [view, json.dumps(view), user], texts)
     assert found[0] == found[1] > 0
-    assert found[3] == found[4] == 0
 
 
 def test_the_end_of_the_text_is_not_part_of_the_response() -> None:

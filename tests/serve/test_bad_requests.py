@@ -11,7 +11,8 @@ from palate.rewards._http import HttpReward
 from reward_server import RewardServer, http, reward_server, write_models
 
 TOKEN = "a-token-of-some-length"
-GOOD = {"asks": [{"id": "1", "prompt": "Tea?", "responses": ["Yes.", "No."]}]}
+GOOD = {"asks": [{"id": "1", "prompt": "Tea?", "responses": ["Yes.", "No."], "view_name": "none"}]}
+SEEN = {"view": "Drinks tea."}
 JSON = {"Content-Type": "application/json"}
 
 
@@ -84,7 +85,9 @@ def test_fifty_megabytes_are_too_much(server: RewardServer, body: Callable[[], b
 def test_a_model_that_gives_no_number_gives_no_score(server: RewardServer) -> None:
     answer = http.post(f"{server.address}/models/2", json=GOOD).json()
     assert answer == {"ratings": [{"id": "1", "unscored": "scores are not finite numbers: nan, nan"}]}
-    reward = http.post(f"{server.address}/models/2/get_reward", json={"query": ["ab"], "prompts": ["a"]})
+    reward = http.post(
+        f"{server.address}/models/2/get_reward", json={"query": ["ab"], "prompts": ["a"], "labels": [SEEN]}
+    )
     assert reward.status_code == 422
     assert reward.json()["detail"][0]["msg"] == "query 0 has no score: scores are not finite numbers: nan"
 
@@ -105,6 +108,7 @@ def test_a_model_that_fails_fails_for_those_who_asked_for_it(server: RewardServe
         ({"prompts": ["other"]}, "query 0 does not begin with its prompt"),
         ({"labels": ["{broken"]}, "cannot be read as one"),
         ({"labels": ["somebody unknown"]}, "has no user 'somebody unknown'"),
+        *(({"labels": label}, "no user is named") for label in (None, [None], [""], [{}], [{"userid": "ann"}])),
         ({"labels": [3]}, "valid string"),
     ],
 )

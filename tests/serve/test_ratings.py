@@ -54,6 +54,7 @@ def test_of_hundreds_of_requests_at_a_time_none_gets_the_answer_of_another(serve
 
     async def one(client: httpx.AsyncClient, number: int) -> httpx.Response:
         ask = {"id": f"ask {number}", "prompt": f"p{number}", "responses": [f"r{number}"] * (1 + number % 3)}
+        ask["view_name"] = "none"
         return await client.post(server.address, json={"asks": [ask]}, headers={"X-Request-Id": f"{number}"})
 
     async def all_at_a_time() -> list[httpx.Response]:

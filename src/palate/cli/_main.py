@@ -14,6 +14,7 @@ app = App(
     help="Does this reward model know what this particular person wants, and will that matter?",
     version=__version__,
     help_format="markdown",
+    suppress_keyboard_interrupt=False,  # it would leave without a word
 )
 
 app.command("palate.cli.eval:evaluate", name="eval", help="Measure reward models on what individual users prefer.")

@@ -33,6 +33,7 @@ class Loaded:
         self._trust = trust_remote_code
         torch = require("torch", "local")
         self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        _check_device(torch, self._device)
         self._dtype = dtype or ("bfloat16" if self._device.startswith("cuda") else "float32")
         self.chat = self._chat()
         if getattr(torch, self._dtype, None) not in (torch.float32, torch.bfloat16, torch.float16):
@@ -100,6 +101,13 @@ class Loaded:
         for name in set(found["missing_keys"]):
             torch.nn.init.zeros_(model.get_parameter(name))
         return model.to(self._device).eval()
+
+
+def _check_device(torch: Any, name: str) -> None:
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise PalateError(f"device={name} is not to be had on this machine ({brief(error)}); cpu always is") from error
 
 
 def context_of(config: Any) -> int | None:

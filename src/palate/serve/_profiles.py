@@ -13,6 +13,8 @@ from palate.data import load_benchmark
 from palate.records import Ask, Benchmark, Completion, PalateError, Part, Rating, View
 from palate.views import WRITTEN, Missing, ViewBuilder, parse_budget, parse_view
 
+UNNAMED = View(name="unnamed")
+"""Of an ask that says neither who it is about nor that it is about nobody, as where a column has another name."""
 VIEWS_KEPT = 1024
 """Rollouts of one prompt come together: their view is built once."""
 
@@ -54,9 +56,14 @@ class Profiles:
 
     def fill(self, asks: Sequence[Ask]) -> list[Ask | Rating]:
         """The asks with their views built where only the user was named, or *unscored* where that fails."""
-        return [self._filled(ask) if names_user_only(ask) else ask for ask in asks]
+        return [self._filled(ask) if names_user_only(ask) or ask.view == UNNAMED else ask for ask in asks]
 
     def _filled(self, ask: Ask) -> Ask | Rating:
+        if ask.view == UNNAMED:
+            return Rating(
+                unscored=f"no user is named, though {self.benchmark} has users: give user_id or view, or in an ask the "
+                "view_name none where nobody is meant"
+            )
         user_id = ask.view.user_id or ""
         if user_id not in self.users:
             return Rating(unscored=f"{self.benchmark} has no user {user_id!r}")
@@ -94,5 +101,5 @@ def trainer_ask(
     elif user_id is not None:
         seen = View(name="user", user_id=user_id)
     else:
-        seen = View(name="none")
+        seen = UNNAMED
     return Ask(id=id, prompt=question, responses=tuple(responses), view=seen)

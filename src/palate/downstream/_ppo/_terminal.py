@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -38,7 +39,7 @@ def spark(values: list[float]) -> str:
         ]
         values = [sum(part) / len(part) for part in parts]
     low, high = min(values), max(values)
-    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    scale = 0.0 if math.isclose(low, high, rel_tol=1e-9) else (len(BARS) - 1) / (high - low)
     return "".join(BARS[round((value - low) * scale)] for value in values)
 
 

@@ -33,7 +33,9 @@ def train_to_the_end(run: PpoRun, trainer: Trainer, checkpoint_every: int, on_st
     if state is not None:
         trainer.go_on(state)
         if together.first:
-            say(f"going on after step {trainer.step} of {trainer.training.steps}")
+            known = len(run.steps())
+            lost = f"; steps.jsonl holds {known} of these steps only" if known < trainer.step else ""
+            say(f"going on after step {trainer.step} of {trainer.training.steps}{lost}")
     del state
     if seconds is None:
         for _ in trainer.run():

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from palate.downstream._ppo._policy_model import PolicyModel
     from palate.downstream._ppo._together import Together
 
+LARGEST_SEED = 2**63
+"""What torch can be seeded with lies below."""
+
 
 def ppo(
     benchmark: str | Path | Benchmark,
@@ -79,6 +82,7 @@ def ppo(
     run = _begin(Path(out), settings, to_train, to_test, left_out, together)
     if not run.policy.exists():
         trainer = Trainer(learner, to_train, model, training, seed, together)
+        report("drawing, rating and learning, step", 0, training.steps)
         train_to_the_end(run, trainer, checkpoint_every, on_step or (lambda line, steps: None), tell)
         del trainer
     untrained, trained = learner.like(learner.name), learner.like(str(run.policy))
@@ -98,6 +102,8 @@ def _check(asked: Asked, checkpoint_every: int) -> None:
         raise PalateError(f"--test-samples is a number of texts from 1; {samples} was given")
     if checkpoint_every < 1:
         raise PalateError(f"--checkpoint-every is a number of steps from 1; {checkpoint_every} was given")
+    if not 0 <= asked.seed < LARGEST_SEED:
+        raise PalateError(f"--seed is a number from 0 to {LARGEST_SEED - 1}; {asked.seed} was given")
     if limit is not None and limit < 1:
         raise PalateError(f"the limit is a number of items from 1; {limit} was given")
 

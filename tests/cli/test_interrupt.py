@@ -1,0 +1,18 @@
+"""Ctrl-C ends a command with a word and the exit code that shells know."""
+
+import pytest
+
+from palate.cli import main
+
+
+def test_who_stops_a_command_is_told_that_nothing_is_lost(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(spec: str, data_dir: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("palate.data.load_benchmark", stopped)
+    with pytest.raises(SystemExit) as left:
+        main(["data", "show", "mini"])
+    assert left.value.code == 130
+    assert "the same command goes on" in capsys.readouterr().err
