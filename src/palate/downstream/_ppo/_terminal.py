@@ -49,6 +49,7 @@ class Watching:
     def __init__(self, console: Console, live: Live | None) -> None:
         self._console, self._live = console, live
         self._lines: list[StepLine] = []
+        self._told = ""
 
     def __call__(self, line: StepLine, steps: int) -> None:
         """One more step."""
@@ -64,6 +65,9 @@ class Watching:
         """What goes on before and after training."""
         if self._live is not None:
             self._live.update(Text(f"{what}: {done} of {total}"), refresh=True)
+        elif what != self._told:
+            self._console.print(what, highlight=False, soft_wrap=True)
+        self._told = what
 
     def _drawn(self, steps: int) -> Grid:
         last = self._lines[-1]

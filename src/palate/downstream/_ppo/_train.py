@@ -82,7 +82,7 @@ def ppo(
     run = _begin(Path(out), settings, to_train, to_test, left_out, together)
     if not run.policy.exists():
         trainer = Trainer(learner, to_train, model, training, seed, together)
-        report("drawing, rating and learning, step", 0, training.steps)
+        report("drawing, rating and learning the next step", 0, 1)
         train_to_the_end(run, trainer, checkpoint_every, on_step or (lambda line, steps: None), tell)
         del trainer
     untrained, trained = learner.like(learner.name), learner.like(str(run.policy))
