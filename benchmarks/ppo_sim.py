@@ -403,7 +403,7 @@ def main() -> None:
         console.print(would_pay(options))
         return
     found = list(read(options.out) if options.report else runs(options))
-    if not found:
+    if options.report and not found:
         sys.exit(f"there is no run in {options.out}")
     console.print(table(found))
     if unfinished := [row.run.folder.name for row in found if not row.summary.complete]:

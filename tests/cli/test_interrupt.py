@@ -5,7 +5,7 @@ import pytest
 from palate.cli import main
 
 
-def test_who_stops_a_command_is_told_that_nothing_is_lost(
+def test_who_stops_a_command_is_told_how_to_go_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def stopped(spec: str, data_dir: object) -> None:

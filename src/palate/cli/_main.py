@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stderr.close()
         sys.exit(0)
     except KeyboardInterrupt:
-        print("stopped; nothing is lost: the same command goes on from here", file=sys.stderr)  # noqa: T201
+        print("stopped; what is on the disk is kept, and the same command goes on from there", file=sys.stderr)  # noqa: T201
         sys.exit(INTERRUPTED)
 
 
