@@ -47,7 +47,7 @@ class Vowels:
             self.fingerprint = fingerprint
 
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
-        self.asked += [f"{ask.view.name} {ask.id}" for ask in asks]
+        self.asked += [f"{ask.view.name} {ask.view.user_id} {ask.id}" for ask in asks]
         return [Rating(scores=[sum(c in "aeiou" for c in r) for r in ask.responses]) for ask in asks]
 
 
@@ -58,9 +58,9 @@ def lines(run: str | Path) -> list[bytes]:
 def test_the_same_command_does_nothing_twice(tmp_path: Path) -> None:
     model = Vowels()
     first = evaluate("mini", [model], VIEWS, limit=20, out=tmp_path)
-    assert len(model.asked) == len(set(model.asked)) == 60
+    assert len(model.asked) == len(set(model.asked)) == 100
     again = evaluate("mini", [model], VIEWS, limit=20, out=tmp_path)
-    assert len(model.asked) == 60
+    assert len(model.asked) == 100
     assert first == again
 
 
@@ -75,7 +75,7 @@ def test_a_torn_line_is_dropped_and_done_again(tmp_path: Path) -> None:
         again = evaluate("mini", [model], VIEWS, limit=20, out=tmp_path)
         assert again == whole
         assert sorted(lines(whole.run)) == sorted(content.splitlines())
-        assert len(model.asked) == 60 - content[:cut].count(b"\n")
+        assert len(model.asked) == 100 - content[:cut].count(b"\n")
 
 
 def test_killed_at_any_moment_it_goes_on_and_ends_the_same(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_killed_at_any_moment_it_goes_on_and_ends_the_same(tmp_path: Path) -> No
     assert one == other
     [calm], [stormy] = (list(tmp_path.glob(f"{name}/*")) for name in ("calm", "stormy"))
     assert sorted(lines(calm)) == sorted(lines(stormy))
-    assert len(lines(stormy)) == 180
+    assert len(lines(stormy)) == 300
     for name in ("items.jsonl", "views.jsonl", "parts.jsonl"):
         rows = [sorted((folder / name).read_bytes().splitlines()) for folder in (calm, stormy)]
         assert rows[0] == rows[1]

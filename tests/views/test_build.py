@@ -116,11 +116,16 @@ def test_a_stranger_without_history_is_passed_over() -> None:
     assert build(benchmark(people, [item("q", "ann")]), "swapped:posts:1").user_id == "cat"
 
 
-def test_a_stranger_who_wrote_one_of_the_responses_does_not_show_it() -> None:
+def test_whoever_wrote_one_of_the_responses_is_no_stranger() -> None:
     response = "Put the dough beside the kettle, and boil the kettle now and then."
     bob = user("bob", ("1", None, f"Question: bread? Answer: {response}"), ("2", None, "I keep bees."))
-    held = benchmark([user("ann", ("1", None, "bread")), bob], [item("q", "ann", responses=(response, "No."))])
-    assert [part.id for part in build(held, "swapped:posts:2").parts] == ["bob-2"]
+    cat = user("cat", ("1", None, "I keep cats."))
+    people = [user("ann", ("1", None, "bread")), bob, cat]
+    held = benchmark(people, [item("q", "ann", responses=(response, "No."))])
+    builder = ViewBuilder(held)
+    found = [builder.build(parse_view("swapped:posts:2"), held.comparisons, draw)[0] for draw in range(2)]
+    assert isinstance(found[0], View) and found[0].user_id == "cat"
+    assert found[1] == Missing("only 1 of 3 strangers could be found")
 
 
 def test_on_mini_the_twin_and_a_stranger_can_both_be_asked_for() -> None:

@@ -175,7 +175,11 @@ def test_what_the_writer_refused_is_unscored_in_the_run(own_cache: Path, tmp_pat
         summary = evaluate(benchmark, ["overlap"], ["persona"], writer=f"m,url={address}/good/v1", out=tmp_path)
     rated = Ratings.of(Run.open(Path(summary.run))).rated("overlap", "persona")
     reason = "the writer m could not write: HTTP 400: this prompt is not allowed here"
-    assert {name: rating.unscored for name, rating in rated.items()} == {"q1": None, "q2": None, "q5": reason}
+    assert {name: rating.unscored for name, rating in rated.items()} == {
+        ("q1", 0): None,
+        ("q2", 0): None,
+        ("q5", 0): reason,
+    }
     [result] = summary.results
     assert (result.unscored, result.empty) == (1, 0)
     assert any(reason in warning for warning in summary.warnings)

@@ -11,7 +11,7 @@ from palate.audit._results import Leaks
 from palate.data import private_sentences
 from palate.evaluate import Report
 from palate.records import Benchmark, Comparison, Judgement, Post, User, came_before
-from palate.views import visible_judgements, visible_posts
+from palate.views import History
 
 
 class _Past(msgspec.Struct):
@@ -28,6 +28,7 @@ def find_leaks(benchmark: Benchmark, progress: Report | None) -> Leaks:
     ids = {item.id for item in benchmark.comparisons} | {item.id for item in benchmark.completions}
     pasts = {user.id: _past(user, ids) for user in benchmark.users.values()}
     chosen = _chosen_among(benchmark)
+    history = History(benchmark)
     own = in_posts = private = elsewhere = later = 0
     for done, item in enumerate(benchmark.comparisons):
         user, past = benchmark.users[item.user_id], pasts[item.user_id]
@@ -35,7 +36,7 @@ def find_leaks(benchmark: Benchmark, progress: Report | None) -> Leaks:
         later += any(not came_before(one, item) for one in past.not_items)
         elsewhere += len(chosen[item.user_id, item.chosen]) > 1
         in_posts += _chosen_in_posts(user, item)
-        private += _privileged_in_history(user, item)
+        private += _privileged_in_history(history, user, item)
         if progress and done % 200 == 0:
             progress("looking for leaks", done, len(benchmark.comparisons))
     return Leaks(
@@ -71,13 +72,17 @@ def _chosen_in_posts(user: User, item: Comparison) -> bool:
     return bool(text) and any(text in post.text and came_before(post, item) for post in user.posts)
 
 
-def _privileged_in_history(user: User, item: Comparison) -> bool:
+def _privileged_in_history(history: History, user: User, item: Comparison) -> bool:
     sentences = set(private_sentences(item.privileged))
     if not sentences:
         return False
     texts: Iterable[str] = [
-        *(post.text for post in visible_posts(user, item)),
-        *(text for one in visible_judgements(user, item) for text in (one.prompt, *one.responses, one.reason or "")),
+        *(post.text for post in history.posts(user, item).events),
+        *(
+            text
+            for one in history.judgements(user, item).events
+            for text in (one.prompt, *one.responses, one.reason or "")
+        ),
     ]
-    history = "\n".join(" ".join(text.lower().split()) for text in texts)
-    return any(sentence in history for sentence in sentences)
+    shown = "\n".join(" ".join(text.lower().split()) for text in texts)
+    return any(sentence in shown for sentence in sentences)

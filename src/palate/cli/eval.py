@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt
+from cyclopts.types import NonNegativeInt, PositiveInt
 
 Many = Annotated[list[str] | None, Parameter(negative="")]
 
@@ -22,6 +22,7 @@ def evaluate(
     retriever: str = "bm25",
     writer: str = "smollm2",
     budget: str | None = None,
+    strangers: PositiveInt = 3,
     limit: int | None = None,
     seed: NonNegativeInt = 0,
     out: Path = Path("runs"),
@@ -41,14 +42,16 @@ def evaluate(
         A reward model, such as `embedding`, `embedding:posts` or `./mine.py:MyReward`; may be repeated.
         By default `embedding` and the controls.
     view
-        What a model may see of the user, such as `none`, `posts:5`, `values+judgements:4`, `swapped` or
-        `oracle`; may be repeated. By default what the benchmark allows.
+        What a model may see of the user, such as `none`, `posts:5`, `values+judgements:4`, `swapped`,
+        `co-annotator` or `oracle`; may be repeated. By default what the benchmark allows.
     retriever
         How history is picked: `bm25`, `minilm`, `contriever`, `recent` or `random`.
     writer
         The language model that writes the views `persona` and `plan`: a name, or `name,url=...` for a server.
     budget
         The most that a profile may take, such as `words:300` or `tokens:500`; the least relevant goes first.
+    strangers
+        How many strangers each item is shown with under `swapped` and `co-annotator`. Their mean is reported.
     limit
         Rate no more than this many items, drawn by the seed.
     seed
@@ -73,6 +76,7 @@ def evaluate(
             retriever=retriever,
             writer=writer,
             budget=budget,
+            strangers=strangers,
             limit=limit,
             seed=seed,
             out=out,

@@ -8,17 +8,22 @@ from palate.data._leaks import private_sentences
 from palate.data._load import list_benchmarks, load_benchmark
 from palate.data._pairs import pairs_from_completions
 from palate.data._pseudonyms import Pseudonyms, pseudonym_key, pseudonymise
+from palate.data._same_text import HELD, SameTexts, holds, is_short, text_key
 from palate.data._schemas import json_schemas
 from palate.data._scrub import scrub
 from palate.data._summary import Summary, summarise
 
 __all__ = [
+    "HELD",
     "Fault",
     "Listing",
     "Pseudonyms",
+    "SameTexts",
     "Summary",
     "check_benchmark",
+    "holds",
     "is_folder_format",
+    "is_short",
     "json_schemas",
     "list_benchmarks",
     "load_benchmark",
@@ -28,5 +33,6 @@ __all__ = [
     "pseudonymise",
     "scrub",
     "summarise",
+    "text_key",
     "write_benchmark",
 ]

@@ -7,7 +7,7 @@ from palate.evaluate._asks import in_benchmark_order, make_ask
 from palate.evaluate._asks import sample as sample_items
 from palate.evaluate._compare import Comparison as RunComparison
 from palate.evaluate._compare import compare
-from palate.evaluate._evaluate import LoadedModel, Report, default_views, evaluate, load_models, rated_item
+from palate.evaluate._evaluate import LoadedModel, Report, default_views, evaluate, load_models, rate_items, rated_item
 from palate.evaluate._files import browsed_items, without_users, write_reports
 from palate.evaluate._lines import Appender, read_lines
 from palate.evaluate._metrics import summarise
@@ -153,6 +153,7 @@ __all__ = [
     "points_interval",
     "printable",
     "q_values",
+    "rate_items",
     "rated_item",
     "ratio",
     "read_lines",

@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 
 from palate.evaluate._paired import as_difference, paired
-from palate.evaluate._ratings import Ratings
+from palate.evaluate._ratings import Rated, Ratings
 from palate.evaluate._results import Difference
 from palate.evaluate._run import RatedItem, Run
 from palate.evaluate._statistics import Resamples
-from palate.records import PalateError, Rating
+from palate.records import PalateError
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ def compare(first: str | Path, second: str | Path, *, seed: int = 0) -> Comparis
         raise PalateError("the two runs have no view in common")
     labels = [[model.label for model in run.settings.models] for run in runs]
     clash = bool(set(labels[0]) & set(labels[1]))
-    rows: dict[tuple[str, str], dict[str, Rating]] = {}
+    rows: dict[tuple[str, str], Rated] = {}
     names: list[list[str]] = []
     for run, own in zip(runs, labels, strict=True):
         renamed = {label: f"{label} ({run.folder.name})" if clash else label for label in own}
@@ -45,7 +45,7 @@ def compare(first: str | Path, second: str | Path, *, seed: int = 0) -> Comparis
         rows.update({(name, view): {} for name in renamed.values() for view in views})
         for line in run.ratings():
             if line.view in views:
-                rows[renamed[line.rm], line.view][line.item] = line.rating
+                rows[renamed[line.rm], line.view][line.item, line.draw] = line.rating
     ratings = Ratings(items, rows)
     asked = [((one, view), (other, view)) for view in views for one in names[0] for other in names[1]]
     found = paired(ratings, asked, Resamples(ratings.n_clusters, seed=seed))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,9 +18,9 @@ from palate.evaluate._results import Summary
 from palate.evaluate._run import RatedItem, RatingLine, Run, RunWriter
 from palate.evaluate._run_folder import json_lines
 from palate.evaluate._settings import ModelSettings, Settings
-from palate.records import Ask, Benchmark, Comparison, PalateError, Rating, RewardModel, View
+from palate.records import Benchmark, Comparison, PalateError, Rating, RewardModel, View
 from palate.rewards import load_reward_model, rate
-from palate.views import WRITTEN, Missing, ViewBuilder, ViewSpec, Writer, parse_budget, resolve_views
+from palate.views import STRANGERS, WRITTEN, Missing, ViewBuilder, ViewSpec, Writer, drawn, parse_budget, resolve_views
 
 BATCH = 256
 
@@ -54,6 +54,7 @@ def evaluate(
     retriever: str = "bm25",
     writer: str = "smollm2",
     budget: str | None = None,
+    strangers: int = STRANGERS,
     limit: int | None = None,
     seed: int = 0,
     out: str | Path = "runs",
@@ -78,7 +79,7 @@ def evaluate(
         )
     models = load_models(reward_models)
     allowance = parse_budget(budget) if budget else None
-    specs = resolve_views(views or default_views(benchmark))
+    specs = resolve_views(views or default_views(benchmark), strangers=strangers)
     written = any(spec.shows(kind) for spec in specs for kind in WRITTEN)
     author = Writer(open_by_spec(writer)) if written else None
     builder = ViewBuilder(benchmark, retriever=retriever, budget=allowance, seed=seed, writer=author)
@@ -133,49 +134,44 @@ def _rate_all(
     seed: int,
     progress: Report,
 ) -> None:
-    total = len(models) * len(specs) * len(items)
+    total = len(models) * len(drawn(specs)) * len(items)
     chunk = max(model.batch_size for model in models)
-    for spec in specs:
+    for spec, draw in drawn(specs):
         for start in range(0, len(items), chunk):
             some = items[start : start + chunk]
             waiting = [
-                (model, [item for item in some if (model.settings.label, spec.name, item.id) not in writer.done])
+                (model, [item for item in some if (model.settings.label, spec.name, item.id, draw) not in writer.done])
                 for model in models
             ]
             if not any(pending for _, pending in waiting):
                 continue
-            views = dict(zip((item.id for item in some), builder.build(spec, some), strict=True))
-            writer.add_views((item, view) for item, view in views.items() if isinstance(view, View))
+            views = dict(zip((item.id for item in some), builder.build(spec, some, draw), strict=True))
+            writer.add_views(((item, view) for item, view in views.items() if isinstance(view, View)), draw)
             for model, pending in waiting:
                 for first in range(0, len(pending), model.batch_size):
                     progress(f"{model.settings.label}, {spec.name}{model.status}", len(writer.done), total)
                     batch = pending[first : first + model.batch_size]
-                    writer.add_ratings(_rate_batch(model, spec, batch, views, seed))
+                    ratings = rate_items(model.model, batch, views, seed)
+                    label = model.settings.label
+                    writer.add_ratings(
+                        RatingLine(rm=label, view=spec.name, item=item.id, draw=draw, rating=rating)
+                        for item, rating in zip(batch, ratings, strict=True)
+                    )
     progress("done", len(writer.done), total)
 
 
-def _rate_batch(
-    model: LoadedModel,
-    spec: ViewSpec,
-    items: Sequence[Comparison],
-    views: dict[str, View | Missing],
-    seed: int,
-) -> list[RatingLine]:
-    asks: list[Ask] = []
-    for item in items:
-        view = views[item.id]
-        if isinstance(view, View):
-            asks.append(make_ask(item, view, seed))
-    rated = dict(zip((ask.id for ask in asks), rate(model.model, asks) if asks else [], strict=True))
-    lines = []
-    for item in items:
-        view = views[item.id]
-        if isinstance(view, Missing):
-            rating = Rating(unscored=view.reason)
-        else:
-            rating = in_benchmark_order(rated[item.id], item, seed)
-        lines.append(RatingLine(rm=model.settings.label, view=spec.name, item=item.id, rating=rating))
-    return lines
+def rate_items(
+    model: RewardModel, items: Sequence[Comparison], views: Mapping[str, View | Missing], seed: int
+) -> list[Rating]:
+    """A rating for each item, in the order of its own responses; unscored where it has no view."""
+    asks = [make_ask(item, view, seed) for item in items if isinstance(view := views[item.id], View)]
+    rated = iter(rate(model, asks) if asks else [])
+    return [
+        Rating(unscored=view.reason)
+        if isinstance(view := views[item.id], Missing)
+        else in_benchmark_order(next(rated), item, seed)
+        for item in items
+    ]
 
 
 def load_models(reward_models: Sequence[str | RewardModel]) -> list[LoadedModel]:

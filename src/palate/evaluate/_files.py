@@ -12,6 +12,7 @@ from palate.evaluate._report import BrowsedItem, ItemRating, render_csv, render_
 from palate.evaluate._results import Summary
 from palate.evaluate._run import Run
 from palate.evaluate._run_folder import write_whole
+from palate.evaluate._statistics import credit
 from palate.records import PalateError
 
 MOST_BROWSED = 500
@@ -47,15 +48,15 @@ def write_reports(run: Run, summary: Summary, *, users: bool = True) -> Path:
 def browsed_items(run: Run, most: int = MOST_BROWSED) -> list[BrowsedItem]:
     """The items of the page: all of them, or as many as a page can hold, drawn by their ids."""
     ratings = Ratings.of(run)
-    credits = {key: dict(zip((i.id for i in ratings.items), row, strict=True)) for key, row in ratings.credits.items()}
     drawn = sorted(ratings.items, key=lambda item: hashlib.sha256((item.group or item.id).encode()).digest())[:most]
     kept = {item.id for item in drawn}
     parts = run.parts()
+    draws = {view.name: view.draws for view in run.settings.views}
     profiles: dict[str, dict[str, str]] = {}
     for line in run.views():
         if line.item in kept:
             text = "\n\n".join(parts.get(key, "") for key in line.parts)
-            profiles.setdefault(line.item, {})[line.view] = _cut(text)
+            profiles.setdefault(line.item, {})[_label(line.view, line.draw)] = _cut(text)
     return [
         BrowsedItem(
             id=item.id,
@@ -69,20 +70,26 @@ def browsed_items(run: Run, most: int = MOST_BROWSED) -> list[BrowsedItem]:
             ratings=[
                 ItemRating(
                     rm=rm,
-                    view=view,
+                    view=_label(view, draw),
                     scores=list(rating.scores) if rating.scores is not None else None,
                     unscored=rating.unscored,
                     note=rating.note,
                     raw=_cut(rating.raw) if rating.raw else None,
-                    credit=float(credits[rm, view][item.id]) if rating.scores is not None else None,
+                    credit=credit(rating.scores, item.preferred) if rating.scores is not None else None,
                 )
                 for rm, view in ratings.credits
-                if (rating := ratings.rated(rm, view).get(item.id)) is not None
+                for draw in range(draws[view])
+                if (rating := ratings.rated(rm, view).get((item.id, draw))) is not None
             ],
         )
         for item in ratings.items
         if item.id in kept
     ]
+
+
+def _label(view: str, draw: int) -> str:
+    """The name of a view, with a number for its second stranger and those that follow."""
+    return f"{view} ({draw + 1})" if draw else view
 
 
 def _cut(text: str) -> str:

@@ -9,9 +9,10 @@ import numpy as np
 
 from palate.evaluate._baseline import over_baseline
 from palate.evaluate._paired import differences, gains
-from palate.evaluate._ratings import Ratings
+from palate.evaluate._ratings import Rated, Ratings
 from palate.evaluate._results import Calibration, Estimate, Orders, Result, Summary
 from palate.evaluate._run import Run
+from palate.evaluate._shown import view_warnings
 from palate.evaluate._slices import slices, user_accuracies
 from palate.evaluate._statistics import (
     ANYWHERE,
@@ -24,7 +25,6 @@ from palate.evaluate._statistics import (
     intervals,
     ratio,
 )
-from palate.records import Rating
 from palate.views import ViewSpec
 
 
@@ -77,7 +77,6 @@ def _result(ratings: Ratings, label: str, view: ViewSpec, estimates: Sequence[Es
     credits = ratings.credits[label, view.name]
     scored = ~np.isnan(credits)
     sizes = np.array([len(item.responses) for item in ratings.items])
-    ties = sum(1 for rating in rated.values() if rating.scores and _is_tied(rating.scores))
     return Result(
         rm=label,
         view=view.name,
@@ -89,10 +88,12 @@ def _result(ratings: Ratings, label: str, view: ViewSpec, estimates: Sequence[Es
         high=accuracy.high if accuracy else None,
         macro=_macro(ratings, credits),
         chance=float((1 / sizes[scored]).mean()) if scored.any() else None,
-        ties=ties,
-        unscored=sum(1 for rating in rated.values() if rating.scores is None),
+        ties=ratings.items_where(
+            label, view.name, lambda rating: bool(rating.scores) and _is_tied(rating.scores or ())
+        ),
+        unscored=_unscored(ratings, label, view.name),
         empty=0 if view.name == "none" else int(ratings.empty(view.name).sum()),
-        notes=sum(1 for rating in rated.values() if rating.scores is not None and rating.note),
+        notes=ratings.items_where(label, view.name, lambda rating: rating.scores is not None and bool(rating.note)),
         length_controlled=length_controlled,
         twin_consistency=twins,
         oracle_gap_closed=oracle,
@@ -101,7 +102,12 @@ def _result(ratings: Ratings, label: str, view: ViewSpec, estimates: Sequence[Es
     )
 
 
-def _orders(rated: dict[str, Rating]) -> Orders | None:
+def _unscored(ratings: Ratings, rm: str, view: str) -> int:
+    """Items that were rated and have no score, with any of the strangers they were shown with."""
+    return ratings.items_where(rm, view, lambda rating: True) - int((~np.isnan(ratings.credits[rm, view])).sum())
+
+
+def _orders(rated: Rated) -> Orders | None:
     pairs = [
         (rating.verdicts[place], rating.verdicts[place + 1])
         for rating in rated.values()
@@ -171,11 +177,12 @@ def _share_of_gap(totals: Floats) -> Floats:
     return np.asarray(totals[..., 0] / gap)
 
 
-def _calibration(ratings: Ratings, rated: dict[str, Rating]) -> Calibration | None:
+def _calibration(ratings: Ratings, rated: Rated) -> Calibration | None:
+    preferred_of = {item.id: item.preferred for item in ratings.items}
     claimed = [
-        (rating.probabilities, item.preferred)
-        for item in ratings.items
-        if (rating := rated.get(item.id)) and rating.scores is not None and rating.probabilities is not None
+        (rating.probabilities, preferred_of[item])
+        for (item, _), rating in rated.items()
+        if rating.scores is not None and rating.probabilities is not None
     ]
     if not claimed:
         return None
@@ -195,18 +202,12 @@ def _warnings(run: Run, ratings: Ratings) -> list[str]:
         found.append(f"Independent users or couples: only {ratings.n_clusters}. Intervals from so few can mislead.")
     for (rm, view), credits in ratings.credits.items():
         rated = ratings.rated(rm, view)
-        unscored = sum(1 for rating in rated.values() if rating.scores is None)
-        if unscored > 0.02 * max(1, len(rated)):
+        unscored = _unscored(ratings, rm, view)
+        if unscored > 0.02 * len(credits):
             reason, _ = Counter(r.unscored for r in rated.values() if r.unscored).most_common(1)[0]
             found.append(f"{rm}, {view}: {unscored} of {len(credits)} items unscored, most often: {reason}.")
     for spec in run.settings.views:
-        empty = int(ratings.empty(spec.name).sum())
-        if spec.is_profile and empty:
-            shown = len(ratings.items) - empty
-            found.append(
-                f"{spec.name}: {empty} of {len(ratings.items)} items have nothing to show; its gains are measured "
-                f"on the other {shown}."
-            )
+        found += view_warnings(spec, ratings.shown(spec.name), len(ratings.items))
     for (rm, view), _ in ratings.credits.items():
         orders = _orders(ratings.rated(rm, view))
         if orders and orders.flipped > 0.2 * orders.pairs:

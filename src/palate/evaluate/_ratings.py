@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -12,10 +12,14 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from palate.evaluate._asks import in_benchmark_order
-from palate.evaluate._run import RatedItem, RatingLine, Run
+from palate.evaluate._run import RatedItem, RatingLine, Run, ViewLine
 from palate.evaluate._statistics import Floats, cluster_totals, credit
 from palate.records import Rating
 from palate.rewards import read_again
+from palate.views import ViewSpec
+
+Rated = dict[tuple[str, int], Rating]
+"""Ratings by item id and by which of the view's strangers the item was shown with."""
 
 
 class OfUser(Protocol):
@@ -47,54 +51,70 @@ class Ratings:
     def __init__(
         self,
         items: Sequence[RatedItem],
-        ratings: dict[tuple[str, str], dict[str, Rating]],
-        empty: dict[str, set[str]] | None = None,
+        ratings: Mapping[tuple[str, str], Rated],
+        shown: Sequence[ViewLine] = (),
+        views: Sequence[ViewSpec] = (),
     ) -> None:
         self.items = items
-        self._empty = empty or {}
         self._ratings = ratings
+        self._draws = {view.name: view.draws for view in views}
+        self._place = {item.id: index for index, item in enumerate(items)}
+        self._shown: dict[str, list[ViewLine]] = {}
+        for line in shown:
+            self._shown.setdefault(line.view, []).append(line)
+        self._by_name = {view.name for view in views if view.shows("user")}
         self.credits = {key: self._credits(rated) for key, rated in ratings.items()}
-        """By model and view: 1 right, 0 wrong, a share when tied, nan when unscored."""
+        """By model and view: 1 right, 0 wrong, a share when tied, nan when unscored; the mean over strangers."""
 
     @classmethod
     def of(cls, run: Run, *, again: bool = False) -> Ratings:
         """Read a run; with `again`, verdicts and grades anew from the models' own words."""
         items = run.items()
         keys = [(model.label, view.name) for model in run.settings.models for view in run.settings.views]
-        ratings: dict[tuple[str, str], dict[str, Rating]] = {key: {} for key in keys}
+        ratings: dict[tuple[str, str], Rated] = {key: {} for key in keys}
         places = {item.id: item for item in items}
         for line in run.ratings():
             if (line.rm, line.view) in ratings:
                 rating = _read_again(line, places, run.settings.seed) if again else line.rating
-                ratings[line.rm, line.view][line.item] = rating
-        silent = {view.name for view in run.settings.views if view.shows("user")}
-        empty: dict[str, set[str]] = {}
-        for shown in run.views():
-            if not shown.parts and shown.view not in silent:
-                empty.setdefault(shown.view, set()).add(shown.item)
-        return cls(items, ratings, empty)
+                ratings[line.rm, line.view][line.item, line.draw] = rating
+        return cls(items, ratings, run.views(), run.settings.views)
+
+    def shown(self, view: str) -> list[ViewLine]:
+        """What the items were shown with under this view."""
+        return self._shown.get(view, [])
 
     def empty(self, view: str) -> NDArray[np.bool_]:
         """Which items had nothing to show under this view."""
-        held = self._empty.get(view, set())
-        return np.array([item.id in held for item in self.items])
+        empty, full = (np.zeros(len(self.items), dtype=bool) for _ in range(2))
+        for line in self.shown(view):
+            if line.item in self._place and view not in self._by_name:
+                (full if line.parts else empty)[self._place[line.item]] = True
+        return empty & ~full
 
-    def rated(self, rm: str, view: str) -> dict[str, Rating]:
-        """By item id."""
+    def rated(self, rm: str, view: str) -> Rated:
+        """By item id and by which of the view's strangers it was rated with."""
         return self._ratings[rm, view]
+
+    def items_where(self, rm: str, view: str, holds: Callable[[Rating], bool]) -> int:
+        """The number of items of which this is true for a rating."""
+        return len({item for (item, _), rating in self.rated(rm, view).items() if holds(rating)})
 
     @property
     def missing(self) -> int:
         """How many ratings are still to be made."""
-        return sum(len(self.items) - len(rated) for rated in self._ratings.values())
+        return sum(
+            len(self.items) * self._draws.get(view, 1) - len(rated) for (_, view), rated in self._ratings.items()
+        )
 
-    def _credits(self, rated: dict[str, Rating]) -> Floats:
-        values = np.full(len(self.items), np.nan)
-        for index, item in enumerate(self.items):
-            rating = rated.get(item.id)
-            if rating is not None and rating.scores is not None:
-                values[index] = credit(rating.scores, item.preferred)
-        return values
+    def _credits(self, rated: Rated) -> Floats:
+        totals, counts = np.zeros(len(self.items)), np.zeros(len(self.items))
+        for (item, _), rating in rated.items():
+            place = self._place.get(item)
+            if place is not None and rating.scores is not None:
+                totals[place] += credit(rating.scores, self.items[place].preferred)
+                counts[place] += 1
+        with np.errstate(invalid="ignore"):
+            return totals / counts
 
     @cached_property
     def users(self) -> NDArray[np.intp]:

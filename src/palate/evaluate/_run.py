@@ -12,6 +12,7 @@ All but the first grow by whole lines only. A line torn by a crash is dropped an
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
@@ -22,7 +23,8 @@ from palate.evaluate._run_folder import RunFolder
 from palate.evaluate._settings import Settings
 from palate.records import Rating, View
 
-Key = tuple[str, str, str]
+Key = tuple[str, str, str, int]
+"""A model, a view, an item, and which of the view's strangers."""
 Line = TypeVar("Line")
 
 
@@ -50,12 +52,14 @@ class RatingLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rm: str
     view: str
     item: str
+    draw: int = 0
+    """Which of the view's strangers it was rated with."""
     rating: Rating
 
     @property
     def key(self) -> Key:
         """What is rated once and once only."""
-        return self.rm, self.view, self.item
+        return self.rm, self.view, self.item, self.draw
 
 
 class ViewLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,9 +67,16 @@ class ViewLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     view: str
     item: str
+    draw: int = 0
     user_id: str | None = None
     parts: tuple[str, ...] = ()
+    kinds: dict[str, int] = {}
+    """How many parts of each kind it shows."""
     dropped: int = 0
+    withheld: int = 0
+    """Pieces of history that hold a text of the item, and so are not among the parts."""
+    closeness: str | None = None
+    """What a stranger has in common with the user."""
 
 
 class PartLine(msgspec.Struct, frozen=True):
@@ -114,7 +125,7 @@ class RunWriter:
         self._views = Appender(run.folder / "views.jsonl")
         self._parts = Appender(run.folder / "parts.jsonl")
         self.done: set[Key] = {line.key for line in run.ratings()}
-        self._views_done = {(line.view, line.item) for line in run.views()}
+        self._views_done = {(line.view, line.item, line.draw) for line in run.views()}
         self._parts_done = set(run.parts())
 
     def __enter__(self) -> RunWriter:
@@ -130,11 +141,11 @@ class RunWriter:
         self._ratings.append(new)
         self.done.update(line.key for line in new)
 
-    def add_views(self, views: Iterable[tuple[str, View]]) -> None:
-        """Keep what was shown with these items."""
+    def add_views(self, views: Iterable[tuple[str, View]], draw: int = 0) -> None:
+        """Keep what was shown with these items, in a view of strangers with those of this draw."""
         lines, parts = [], []
         for item, view in views:
-            if (view.name, item) in self._views_done:
+            if (view.name, item, draw) in self._views_done:
                 continue
             keys = []
             for part in view.parts:
@@ -144,8 +155,18 @@ class RunWriter:
                     self._parts_done.add(key)
                     parts.append(PartLine(key, part.text))
             lines.append(
-                ViewLine(view=view.name, item=item, user_id=view.user_id, parts=tuple(keys), dropped=view.dropped)
+                ViewLine(
+                    view=view.name,
+                    item=item,
+                    draw=draw,
+                    user_id=view.user_id,
+                    parts=tuple(keys),
+                    kinds=dict(Counter(part.kind for part in view.parts)),
+                    dropped=view.dropped,
+                    withheld=view.withheld,
+                    closeness=view.closeness,
+                )
             )
-            self._views_done.add((view.name, item))
+            self._views_done.add((view.name, item, draw))
         self._parts.append(parts)
         self._views.append(lines)

@@ -19,10 +19,9 @@ from palate.evaluate import (
     RunWriter,
     Settings,
     Summary,
-    in_benchmark_order,
     json_lines,
     load_models,
-    make_ask,
+    rate_items,
     rated_item,
     summarise,
 )
@@ -31,9 +30,8 @@ from palate.personal._method import MethodSettings
 from palate.personal._named import parse_method
 from palate.personal._open import Recipe
 from palate.personal._pairs import labelled
-from palate.records import Benchmark, Comparison, PalateError, Rating, RewardModel, View
-from palate.rewards import rate
-from palate.views import Missing, ViewBuilder, ViewSpec, resolve_views, visible_judgements
+from palate.records import Benchmark, Comparison, PalateError, RewardModel, View
+from palate.views import STRANGERS, History, Missing, ViewBuilder, ViewSpec, drawn, resolve_views
 
 MOST_CHOICES = 5
 """How often settings are chosen for a method in one run."""
@@ -53,6 +51,7 @@ def train(
     cold_start: Sequence[int] | None = None,
     folds: int = 5,
     retriever: str = "random",
+    strangers: int = STRANGERS,
     seed: int = 0,
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
@@ -73,10 +72,11 @@ def train(
     private = [name for name in methods if parse_method(name)[1]]
     split = make_folds(benchmark, protocol, folds=folds, seed=seed)
     if cold_start:
-        split = [kept for fold in split if (kept := _with_enough(fold, max(cold_start))).test]
+        history = History(benchmark)
+        split = [kept for fold in split if (kept := _with_enough(fold, max(cold_start), history)).test]
         if not split:
             raise PalateError(f"no test user of {benchmark.card.name} has {max(cold_start)} judgements; ask for fewer")
-    specs = resolve_views(views or _views(benchmark, protocol, cold_start))
+    specs = resolve_views(views or _views(benchmark, protocol, cold_start), strangers=strangers)
     others = load_models(reward_models) if reward_models else []
     recipe = Recipe(features=features, base=base, seed=seed)
     how = {"protocol": protocol, "folds": str(folds), "source": f"palate {__version__}"}
@@ -97,7 +97,7 @@ def train(
     rated = json_lines(item for fold in split for item in _items(fold, benchmark))
     run = Run.create_or_resume(Path(out), settings, {"items.jsonl": rated})
     report = progress or (lambda what, done, total: None)
-    total = len(settings.models) * len(specs) * sum(len(fold.test) for fold in split)
+    total = len(settings.models) * len(drawn(specs)) * sum(len(fold.test) for fold in split)
     with RunWriter(run) as writer:
         for group in _groups(split):
             chosen: dict[str, MethodSettings | None] = {}
@@ -154,53 +154,40 @@ class _Round:
         total: int,
     ) -> None:
         held = msgspec.structs.replace(benchmark, users=fold.test_users, comparisons=fold.test, completions=())
-        self._builder = ViewBuilder(held, retriever=retriever, seed=seed)
+        known = {user: len(own) for user, own in labelled(fold.train, fold.trained_users).items()}
+        self._builder = ViewBuilder(held, retriever=retriever, seed=seed, whole=benchmark, known=known)
         self._writer, self._fold, self._specs, self._seed = writer, fold, specs, seed
         self._report, self._total = report, total
-        self._views: dict[str, dict[str, View | Missing]] = {}
+        self._views: dict[tuple[str, int], dict[str, View | Missing]] = {}
 
     def pending(self, label: str) -> bool:
         """Whether a model has anything left to rate here."""
-        return any(self._left(label, spec) for spec in self._specs)
+        return any(self._left(label, spec, draw) for spec, draw in drawn(self._specs))
 
-    def _left(self, label: str, spec: ViewSpec) -> list[Comparison]:
-        return [item for item in self._fold.test if (label, spec.name, item.id) not in self._writer.done]
+    def _left(self, label: str, spec: ViewSpec, draw: int) -> list[Comparison]:
+        done = self._writer.done
+        return [item for item in self._fold.test if (label, spec.name, item.id, draw) not in done]
 
     def rate(self, label: str, model: RewardModel, batch_size: int = 4096) -> None:
         """Rate what is left, batch by batch, each on the disk before the next."""
-        for spec in self._specs:
-            left = self._left(label, spec)
-            views = self._shown(spec) if left else {}
+        for spec, draw in drawn(self._specs):
+            left = self._left(label, spec, draw)
+            views = self._shown(spec, draw) if left else {}
             for start in range(0, len(left), batch_size):
                 self._report(f"{label}, {spec.name}, fold {self._fold.name}", len(self._writer.done), self._total)
-                self._writer.add_ratings(self._rated(label, model, spec, left[start : start + batch_size], views))
+                batch = left[start : start + batch_size]
+                self._writer.add_ratings(
+                    RatingLine(rm=label, view=spec.name, item=item.id, draw=draw, rating=rating)
+                    for item, rating in zip(batch, rate_items(model, batch, views, self._seed), strict=True)
+                )
 
-    def _shown(self, spec: ViewSpec) -> dict[str, View | Missing]:
-        if spec.name not in self._views:
-            built = self._builder.build(spec, self._fold.test)
+    def _shown(self, spec: ViewSpec, draw: int) -> dict[str, View | Missing]:
+        if (spec.name, draw) not in self._views:
+            built = self._builder.build(spec, self._fold.test, draw)
             found = dict(zip((item.id for item in self._fold.test), built, strict=True))
-            self._writer.add_views((item, view) for item, view in found.items() if isinstance(view, View))
-            self._views[spec.name] = found
-        return self._views[spec.name]
-
-    def _rated(
-        self,
-        label: str,
-        model: RewardModel,
-        spec: ViewSpec,
-        items: Sequence[Comparison],
-        views: dict[str, View | Missing],
-    ) -> list[RatingLine]:
-        shown = [(item, view) for item in items if isinstance(view := views[item.id], View)]
-        ratings = rate(model, [make_ask(item, view, self._seed) for item, view in shown])
-        found = {
-            item.id: in_benchmark_order(one, item, self._seed) for (item, _), one in zip(shown, ratings, strict=True)
-        }
-        for item in items:
-            view = views[item.id]
-            if isinstance(view, Missing):
-                found[item.id] = Rating(unscored=view.reason)
-        return [RatingLine(rm=label, view=spec.name, item=item.id, rating=found[item.id]) for item in items]
+            self._writer.add_views(((item, view) for item, view in found.items() if isinstance(view, View)), draw)
+            self._views[spec.name, draw] = found
+        return self._views[spec.name, draw]
 
 
 def _items(fold: Fold, benchmark: Benchmark) -> list[RatedItem]:
@@ -213,9 +200,9 @@ def _items(fold: Fold, benchmark: Benchmark) -> list[RatedItem]:
     ]
 
 
-def _with_enough(fold: Fold, most: int) -> Fold:
+def _with_enough(fold: Fold, most: int, history: History) -> Fold:
     """The items whose users have as many judgements as the curve shows at its end: every step has the same items."""
-    test = (item for item in fold.test if len(visible_judgements(fold.test_users[item.user_id], item)) >= most)
+    test = (item for item in fold.test if len(history.judgements(fold.test_users[item.user_id], item).events) >= most)
     return msgspec.structs.replace(fold, test=tuple(test))
 
 

@@ -39,8 +39,15 @@ class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parts: tuple[Part, ...] = ()
     user_id: str | None = None
     """Whose view this is: nobody's under `none`, the stranger's under `swapped`."""
+    by_name: bool = False
+    """Whether a model that was trained on this user may call up what it learned: the view `user`. A view that shows
+    nothing and is not by name is of a user of whom nothing may be known."""
     dropped: int = 0
     """How many pieces of history the budget left out."""
+    withheld: int = 0
+    """How many pieces of history were left out because they hold a text of the item."""
+    closeness: str | None = None
+    """What a stranger has in common with the user, in a view of somebody else."""
 
     @property
     def text(self) -> str:

@@ -185,6 +185,7 @@ def _wire(ask: Ask, id: str) -> dict[str, object]:
         "view": whole(ask.view.text),
         "view_name": ask.view.name,
         "user_id": ask.view.user_id,
+        **({"by_name": True} if ask.view.by_name else {}),
     }
 
 

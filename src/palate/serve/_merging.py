@@ -52,7 +52,7 @@ def _shared(ask: Ask, index: int) -> object:
     if ask.shown is not None:
         return index
     parts = tuple((part.kind, part.text, part.content, part.id) for part in ask.view.parts)
-    return ask.view.name, ask.view.user_id, parts, ask.prompt
+    return ask.view.name, ask.view.user_id, ask.view.by_name, parts, ask.prompt
 
 
 def _merged(asks: Sequence[Ask]) -> Ask:

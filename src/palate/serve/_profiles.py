@@ -68,14 +68,20 @@ class Profiles:
         if user_id not in self.users:
             return Rating(unscored=f"{self.benchmark} has no user {user_id!r}")
         view = self._view(user_id, ask.prompt)
+        item = _item(user_id, ask.prompt, ask.responses)
+        if self._builder.withholds(self.spec, item):
+            [view] = self._builder.build(self.spec, [item])
         if isinstance(view, Missing):
             return Rating(unscored=view.reason)
         return msgspec.structs.replace(ask, view=view)
 
     def _build(self, user_id: str, prompt: str) -> View | Missing:
-        # The id is made of what the view depends on, so that every rollout of a prompt gets the same view.
-        item = Completion(id=f"{user_id}\x00{prompt}", user_id=user_id, prompt=prompt)
-        return self._builder.build(self.spec, [item])[0]
+        return self._builder.build(self.spec, [_item(user_id, prompt)])[0]
+
+
+def _item(user_id: str, prompt: str, responses: Sequence[str] = ()) -> Completion:
+    """The id is made of what the view depends on, so that every rollout of a prompt gets the same view."""
+    return Completion(id=f"{user_id}\x00{prompt}", user_id=user_id, prompt=prompt, alternatives=tuple(responses))
 
 
 def _richest(benchmark: Benchmark) -> str:
@@ -99,7 +105,7 @@ def trainer_ask(
     if view:
         seen = View(name="given", parts=(Part(kind="post", text=view),), user_id=user_id)
     elif user_id is not None:
-        seen = View(name="user", user_id=user_id)
+        seen = View(name="user", user_id=user_id, by_name=True)
     else:
         seen = UNNAMED
     return Ask(id=id, prompt=question, responses=tuple(responses), view=seen)

@@ -65,6 +65,7 @@ class AskLine(BaseModel):
     view: Text | None = Field(None, description="What is known of the user, as text.")
     view_name: Text | None = None
     user_id: Text | None = Field(None, description="Whose view it is. Without a view, the server looks the user up.")
+    by_name: bool = Field(False, description="Whether a model may call up what it learned of this user in training.")
     parts: list[PartLine] | None = Field(None, description="The pieces of the view, in place of its text.")
     shown: list[int] | None = Field(None, description="Where the person saw each response.")
 
@@ -83,7 +84,8 @@ class AskLine(BaseModel):
         if self.parts is not None:
             parts = tuple(msgspec.convert(part.model_dump(exclude_none=True), Part) for part in self.parts)
         name = self.view_name or ("given" if parts else told.view.name)
-        view = View(name=name, parts=parts, user_id=self.user_id)
+        by_name = self.by_name or name == "user"
+        view = View(name=name, parts=parts, user_id=self.user_id, by_name=by_name)
         return msgspec.structs.replace(told, view=view, shown=tuple(self.shown) if self.shown is not None else None)
 
 

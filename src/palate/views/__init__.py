@@ -2,15 +2,18 @@
 
 from palate.views._budget import Budget, parse_budget
 from palate.views._build import Missing, ViewBuilder
-from palate.views._history import Item, visible_judgements, visible_posts
+from palate.views._history import History, Item, Visible, responses_of
 from palate.views._render import demographics_part, judgement_part, post_part, values_part
 from palate.views._retrievers import Retriever, Search, make_retriever, retriever_names
-from palate.views._spec import WRITTEN, Piece, ViewSpec, parse_view, resolve_views
+from palate.views._spec import OTHERS, STRANGERS, WRITTEN, Piece, ViewSpec, drawn, parse_view, resolve_views
 from palate.views._written import Writer
 
 __all__ = [
+    "OTHERS",
+    "STRANGERS",
     "WRITTEN",
     "Budget",
+    "History",
     "Item",
     "Missing",
     "Piece",
@@ -18,16 +21,17 @@ __all__ = [
     "Search",
     "ViewBuilder",
     "ViewSpec",
+    "Visible",
     "Writer",
     "demographics_part",
+    "drawn",
     "judgement_part",
     "make_retriever",
     "parse_budget",
     "parse_view",
     "post_part",
     "resolve_views",
+    "responses_of",
     "retriever_names",
     "values_part",
-    "visible_judgements",
-    "visible_posts",
 ]

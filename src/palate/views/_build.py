@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from palate.engine import Failure
 from palate.records import Benchmark, Judgement, PalateError, Part, Post, User, View
 from palate.views._budget import Budget, counter, fit
-from palate.views._history import Item, visible_judgements, visible_posts
+from palate.views._history import History, Item
 from palate.views._render import aspect_part, demographics_part, judgement_part, post_part, values_part
 from palate.views._retrievers import Retriever, Search, make_retriever
 from palate.views._spec import WRITTEN, Piece, ViewSpec
-from palate.views._strangers import Strangers
+from palate.views._strangers import Closeness, Strangers
 from palate.views._written import Writer
 
-STRANGERS_TRIED = 200
 READ_BY_WRITER = (Piece("judgements", 4), Piece("posts", 8))
 """The history from which a language model writes a persona or a plan."""
+
+
+NO_STRANGER = "nobody else has as much of such a profile from before this item"
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -28,8 +30,20 @@ class Missing(msgspec.Struct, frozen=True):
     reason: str
 
 
+class _Subject(msgspec.Struct, frozen=True):
+    """Whose history a view shows, and at most how much of each kind."""
+
+    user: User
+    amounts: dict[str, int]
+    closeness: Closeness | None = None
+
+
 class ViewBuilder:
-    """Builds any view of any item of one benchmark; the same item always gets the same view."""
+    """Builds any view of any item of one benchmark; the same item always gets the same view.
+
+    `whole` is the benchmark that this one is a part of, as in a fold: it tells who is whose twin. `known` tells of
+    how many choices a trained model knows each user, so that the view `user` of a stranger is matched in that.
+    """
 
     def __init__(
         self,
@@ -39,6 +53,8 @@ class ViewBuilder:
         budget: Budget | None = None,
         seed: int = 0,
         writer: Writer | None = None,
+        whole: Benchmark | None = None,
+        known: Mapping[str, int] | None = None,
     ) -> None:
         self._benchmark = benchmark
         self._items: dict[str, Item] = {item.id: item for item in benchmark.completions}
@@ -47,7 +63,10 @@ class ViewBuilder:
         self._budget = budget
         self._writer = writer
         self._count = counter(budget.unit) if budget else None
-        self._strangers = Strangers(benchmark, seed=seed)
+        self.history = History(whole or benchmark)
+        self._strangers = Strangers(whole or benchmark, set(benchmark.users), self.history, seed=seed)
+        self._matched: dict[tuple[ViewSpec, str], list[_Subject]] = {}
+        self._known = known if known is not None else _choices(whole or benchmark)
 
     def require(self, spec: ViewSpec) -> None:
         """Refuse a view that this benchmark cannot give to anybody."""
@@ -57,6 +76,10 @@ class ViewBuilder:
             raise PalateError(f"the view {spec.name!r} needs a stranger, and {name} has one user only")
         if spec.whose == "twin" and not any(item.twin for item in self._benchmark.comparisons):
             raise PalateError(f"the view {spec.name!r} needs twins, and {name} has none; use swapped instead")
+        if spec.whose == "co-annotator" and not self._strangers.share_pairs:
+            raise PalateError(
+                f"the view {spec.name!r} needs pairs that several users judged, and {name} has none; use swapped"
+            )
         if spec.shows("oracle") and not any(item.privileged.aspects for item in self._items.values()):
             raise PalateError(f"the view 'oracle' needs rubric aspects, and {name} has none")
         if any(spec.shows(kind) for kind in WRITTEN):
@@ -77,18 +100,21 @@ class ViewBuilder:
         kinds = ("posts", "judgements", "demographics", "values")
         return [kind for kind in kinds if any(getattr(user, kind) for user in users)]
 
-    def build(self, spec: ViewSpec, items: Sequence[Item]) -> list[View | Missing]:
-        """The view of each item. Retrieval happens for all of them at once."""
-        whose = [self._whose(spec, item) for item in items]
-        ranked = self._ranked_histories(spec.pieces, items, whose)
+    def build(self, spec: ViewSpec, items: Sequence[Item], draw: int = 0) -> list[View | Missing]:
+        """The view of each item, in a view of strangers with the one of this draw.
+
+        Retrieval happens for all items at once.
+        """
+        whose = [self._whose(spec, item, draw) for item in items]
+        ranked, withheld = self._ranked_histories(spec.pieces, items, whose)
         written = self._written(spec, items, whose)
         return [
-            user if isinstance(user, Missing) else self._view(spec, item, user, histories, words)
-            for item, user, histories, words in zip(items, whose, ranked, written, strict=True)
+            subject if isinstance(subject, Missing) else self._view(spec, item, subject, histories, words, held_back)
+            for item, subject, histories, words, held_back in zip(items, whose, ranked, written, withheld, strict=True)
         ]
 
     def _written(
-        self, spec: ViewSpec, items: Sequence[Item], whose: Sequence[User | Missing]
+        self, spec: ViewSpec, items: Sequence[Item], whose: Sequence[_Subject | Missing]
     ) -> list[dict[str, list[Part] | Failure]]:
         """What a language model wrote for each item, by kind. A persona is the same for all of a user's items
         that see the same history; a plan is made for the question."""
@@ -97,78 +123,140 @@ class ViewBuilder:
         if not kinds or self._writer is None:
             return found
         if "plan" in kinds:
-            read = self._ranked_histories(READ_BY_WRITER, items, whose)
+            read, _ = self._ranked_histories(READ_BY_WRITER, items, whose)
             plans = self._writer.plans([_flat(parts) for parts in read], [item.prompt for item in items])
             for one, parts in zip(found, plans, strict=True):
                 one["plan"] = parts
         if "persona" in kinds:
-            recent = self._ranked_histories(READ_BY_WRITER, items, whose, make_retriever("recent"))
+            recent, _ = self._ranked_histories(READ_BY_WRITER, items, whose, make_retriever("recent"))
             for one, parts in zip(found, self._writer.personas([_flat(p) for p in recent]), strict=True):
                 one["persona"] = parts
         return found
 
-    def _whose(self, spec: ViewSpec, item: Item) -> User | Missing:
+    def _whose(self, spec: ViewSpec, item: Item, draw: int) -> _Subject | Missing:
+        own = self._benchmark.users[item.user_id]
         if spec.whose == "own":
-            return self._benchmark.users[item.user_id]
+            return _Subject(own, self._amounts(spec, own, item))
         if spec.whose == "twin":
             twin = self._items.get(getattr(item, "twin", None) or "")
-            return self._benchmark.users[twin.user_id] if twin else Missing("this item has no twin")
-        for user_id in islice(self._strangers.of(item), STRANGERS_TRIED):
-            user = self._benchmark.users[user_id]
-            if any(self._has(user, piece, item) for piece in spec.pieces):
-                return user
-        return Missing("nobody else has a profile of this kind from before this item")
+            if twin is None:
+                return Missing("this item has no twin")
+            user = self._benchmark.users[twin.user_id]
+            return _Subject(user, self._amounts(spec, user, item))
+        found = self._matching(spec, item)
+        if not found:
+            return Missing("nobody else judged this pair" if spec.whose == "co-annotator" else NO_STRANGER)
+        return (
+            found[draw] if draw < len(found) else Missing(f"only {len(found)} of {spec.draws} strangers could be found")
+        )
 
-    @staticmethod
-    def _has(user: User, piece: Piece, item: Item) -> bool:
-        if piece.kind == "posts":
-            return bool(visible_posts(user, item))
-        if piece.kind == "judgements":
-            return bool(visible_judgements(user, item))
-        if piece.kind in WRITTEN:
-            return bool(visible_posts(user, item) or visible_judgements(user, item))
-        if piece.kind == "user":
-            return True
-        return bool(getattr(user, piece.kind))
+    def _matching(self, spec: ViewSpec, item: Item) -> list[_Subject]:
+        """As many strangers as the view wants who can show as much as the user: as many pieces of each kind.
+
+        Where they are too few, those who can show at least half as many. What a trained model knows of somebody
+        cannot be cut to a number, so there a stranger is known by half to twice as many choices.
+        """
+        key = spec, item.id
+        if key in self._matched:
+            return self._matched[key]
+        needed = self._amounts(spec, self._benchmark.users[item.user_id], item)
+        enough: list[_Subject] = []
+        half: list[_Subject] = []
+        for user_id, closeness in self._strangers.of(item, co_annotators=spec.whose == "co-annotator"):
+            user = self._benchmark.users[user_id]
+            there = self._amounts(spec, user, item)
+            if not needed.get("user", 0) <= 2 * there.get("user", 0) <= 4 * needed.get("user", 0):
+                continue
+            shown = {kind: min(there[kind], count) for kind, count in needed.items() if kind != "user"}
+            subject = _Subject(user, shown, closeness)
+            lacking = sum(needed[kind] - count for kind, count in shown.items())
+            if not lacking:
+                enough.append(subject)
+            elif lacking <= sum(shown.values()):
+                half.append(subject)
+            if len(enough) == spec.draws:
+                break
+        half.sort(key=lambda subject: -sum(subject.amounts.values()))
+        self._matched[key] = (enough + half)[: spec.draws]
+        return self._matched[key]
+
+    def _amounts(self, spec: ViewSpec, user: User, item: Item) -> dict[str, int]:
+        """How many pieces of each kind this user's view of the item shows."""
+        pieces = list(spec.pieces)
+        if any(piece.kind in WRITTEN for piece in pieces):
+            pieces += READ_BY_WRITER
+        amounts: dict[str, int] = {}
+        for piece in pieces:
+            if piece.kind in ("posts", "judgements"):
+                there = len(self._visible(user, piece.kind, item)[0])
+                most = there if piece.most is None else min(there, piece.most)
+                amounts[piece.kind] = max(amounts.get(piece.kind, 0), most)
+            elif piece.kind == "user":
+                amounts["user"] = self._known.get(user.id, 0)
+            elif piece.kind in ("demographics", "values"):
+                amounts[piece.kind] = int(bool(getattr(user, piece.kind)))
+        return amounts
+
+    def withholds(self, spec: ViewSpec, item: Item) -> bool:
+        """Whether the user's own history holds a text of the item, so that the view leaves something out."""
+        user = self._benchmark.users[item.user_id]
+        kinds = [piece.kind for piece in spec.pieces if piece.kind in ("posts", "judgements")]
+        return any(self._visible(user, kind, item)[1] for kind in kinds)
+
+    def _visible(self, user: User, kind: str, item: Item) -> tuple[list[Post] | list[Judgement], int]:
+        if kind == "posts":
+            posts = self.history.posts(user, item)
+            return posts.events, posts.withheld
+        judgements = self.history.judgements(user, item)
+        return judgements.events, judgements.withheld
 
     def _ranked_histories(
         self,
         pieces: Sequence[Piece],
         items: Sequence[Item],
-        whose: Sequence[User | Missing],
+        whose: Sequence[_Subject | Missing],
         retriever: Retriever | None = None,
-    ) -> list[list[list[Part]]]:
-        """For each item, for each history piece of the view, its parts in order of relevance."""
+    ) -> tuple[list[list[list[Part]]], list[int]]:
+        """For each item, for each history piece of the view, its parts in order of relevance; and how many pieces
+        were withheld from it."""
         ranked: list[list[list[Part]]] = [[] for _ in items]
+        withheld = [0] * len(items)
         for piece in pieces:
             if piece.kind not in ("posts", "judgements"):
                 continue
-            events = [
-                [] if isinstance(user, Missing) else _history(user, piece.kind, item)
-                for item, user in zip(items, whose, strict=True)
-            ]
+            events: list[list[Post] | list[Judgement]] = []
+            for index, (item, subject) in enumerate(zip(items, whose, strict=True)):
+                shown, held_back = (
+                    ([], 0) if isinstance(subject, Missing) else self._visible(subject.user, piece.kind, item)
+                )
+                events.append(shown)
+                withheld[index] += held_back
             searches = [
                 Search(f"{piece.kind}\x00{item.id}", item.prompt, [_searched(event) for event in history])
                 for item, history in zip(items, events, strict=True)
             ]
             orders = (retriever or self.retriever).rank(searches)
-            for parts, history, order in zip(ranked, events, orders, strict=True):
-                parts.append([_part(history[index]) for index in order[: piece.most]])
-        return ranked
+            for parts, history, order, subject in zip(ranked, events, orders, whose, strict=True):
+                most = 0 if isinstance(subject, Missing) else subject.amounts[piece.kind]
+                most = most if piece.most is None else min(most, piece.most)
+                parts.append([_part(history[index]) for index in order[:most]])
+        return ranked, withheld
 
     def _view(
         self,
         spec: ViewSpec,
         item: Item,
-        user: User,
+        subject: _Subject,
         histories: list[list[Part]],
         written: dict[str, list[Part] | Failure],
+        withheld: int,
     ) -> View | Missing:
+        user = subject.user
         fixed: list[Part | None] = []
         for piece in spec.pieces:
-            if piece.kind == "demographics":
+            if piece.kind == "demographics" and subject.amounts[piece.kind]:
                 fixed.append(demographics_part(user))
-            elif piece.kind == "values":
+            elif piece.kind == "values" and subject.amounts[piece.kind]:
                 fixed.append(values_part(user))
             elif piece.kind in WRITTEN:
                 parts = written.get(piece.kind, [])
@@ -189,7 +277,10 @@ class ViewBuilder:
             name=spec.name,
             parts=tuple(shown),
             user_id=user.id if spec.pieces else None,
+            by_name=spec.shows("user"),
             dropped=wanted - len(shown),
+            withheld=withheld,
+            closeness=subject.closeness,
         )
 
 
@@ -197,8 +288,11 @@ def _flat(parts: Sequence[Sequence[Part]]) -> list[Part]:
     return [part for some in parts for part in some]
 
 
-def _history(user: User, kind: str, item: Item) -> list[Post] | list[Judgement]:
-    return visible_posts(user, item) if kind == "posts" else visible_judgements(user, item)
+def _choices(benchmark: Benchmark) -> Mapping[str, int]:
+    """How many choices of each user a model could have been trained on."""
+    counts = Counter(item.user_id for item in benchmark.comparisons)
+    counts.update({user.id: len(user.judgements) for user in benchmark.users.values()})
+    return counts
 
 
 def _searched(event: Post | Judgement) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
 
 from palate.records import PalateError, unknown_name
 
-Whose = Literal["own", "swapped", "twin"]
+Whose = Literal["own", "swapped", "twin", "co-annotator"]
+OTHERS: tuple[Whose, ...] = ("swapped", "twin", "co-annotator")
+"""Views of somebody else: a stranger, whoever has the opposite label, somebody who judged the same pair."""
+STRANGERS = 3
+"""How many people an item is shown with, one after the other, where any of several would do."""
 
 HISTORY = ("posts", "judgements")
 PLAIN = ("demographics", "values", "oracle", "user")
@@ -30,13 +34,15 @@ class ViewSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     >>> parse_view("swapped:posts:3+values")
     ViewSpec(name='swapped:posts:3+values', pieces=(Piece(kind='posts', most=3),
-        Piece(kind='values', most=None)), whose='swapped', of='posts:3+values')
+        Piece(kind='values', most=None)), whose='swapped', of='posts:3+values', draws=3)
     """
 
     name: str
     pieces: tuple[Piece, ...] = ()
     whose: Whose = "own"
     of: str | None = None
+    draws: int = 1
+    """How many strangers each item is shown with; what they come to is averaged."""
 
     def shows(self, kind: str) -> bool:
         """Whether a piece of this kind is part of the view."""
@@ -48,17 +54,20 @@ class ViewSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.whose == "own" and bool(self.pieces) and not self.shows("oracle")
 
 
-def parse_view(text: str) -> ViewSpec:
-    """Read one view; `swapped` and `twin` need to name what is taken from somebody else."""
+def parse_view(text: str, *, strangers: int = STRANGERS) -> ViewSpec:
+    """Read one view; `swapped`, `twin` and `co-annotator` need to name what is taken from somebody else."""
     name = text.strip()
     whose, colon, rest = name.partition(":")
-    if whose == "swapped" or whose == "twin":
+    if strangers < 1:
+        raise PalateError(f"the number of strangers is counted from 1; {strangers} was given")
+    if whose in OTHERS:
         if not colon:
             raise PalateError(f"the view {name!r} needs a profile view beside it, or say what to take: {name}:posts:5")
         own = parse_view(rest)
         if not own.is_profile:
             raise PalateError(f"the view {name!r} takes somebody else's profile, and {rest!r} shows none")
-        return ViewSpec(name=name, pieces=own.pieces, whose=whose, of=own.name)  # type: ignore[arg-type]
+        draws = 1 if whose == "twin" else strangers
+        return ViewSpec(name=name, pieces=own.pieces, whose=whose, of=own.name, draws=draws)
     if name == "none":
         return ViewSpec(name="none")
     pieces = tuple(_parse_piece(piece, name) for piece in name.split("+"))
@@ -71,7 +80,7 @@ def parse_view(text: str) -> ViewSpec:
 def _parse_piece(text: str, view: str) -> Piece:
     kind, colon, number = text.strip().partition(":")
     if kind not in (*HISTORY, *PLAIN, *WRITTEN):
-        known = ["none", "swapped", "twin", *PLAIN, *HISTORY, *WRITTEN]
+        known = ["none", *OTHERS, *PLAIN, *HISTORY, *WRITTEN]
         where = "" if text == view else f" (in {view!r})"
         raise unknown_name("view", kind + where, known, hint="Combine them with +, as in values+posts:5.")
     if not colon:
@@ -83,24 +92,34 @@ def _parse_piece(text: str, view: str) -> Piece:
     return Piece(kind, int(number))
 
 
-def resolve_views(names: Sequence[str]) -> list[ViewSpec]:
-    """Read the views of one table; a bare `swapped` or `twin` stands for each profile view beside it.
+def drawn(views: Iterable[ViewSpec]) -> list[tuple[ViewSpec, int]]:
+    """Each view with the number of each of its strangers, in the order in which they are rated.
+
+    >>> [(view.name, draw) for view, draw in drawn(resolve_views(["posts:5", "swapped"], strangers=2))]
+    [('posts:5', 0), ('swapped', 0), ('swapped', 1)]
+    """
+    return [(view, draw) for view in views for draw in range(view.draws)]
+
+
+def resolve_views(names: Sequence[str], *, strangers: int = STRANGERS) -> list[ViewSpec]:
+    """Read the views of one table; a bare `swapped`, `twin` or `co-annotator` stands for each profile view beside it.
 
     >>> [view.name for view in resolve_views(["none", "posts:5", "swapped"])]
     ['none', 'posts:5', 'swapped']
     >>> [view.name for view in resolve_views(["posts:5", "values", "swapped"])]
     ['posts:5', 'values', 'swapped:posts:5', 'swapped:values']
     """
-    profiles = [parse_view(name) for name in names if name.strip() not in ("swapped", "twin")]
+    profiles = [parse_view(name) for name in names if name.strip() not in OTHERS]
     profiles = [view for view in profiles if view.is_profile]
     views: list[ViewSpec] = []
     for name in (name.strip() for name in names):
-        if name in ("swapped", "twin") and profiles:
+        if name in OTHERS and profiles:
             for own in profiles:
                 label = name if len(profiles) == 1 else f"{name}:{own.name}"
-                views.append(msgspec.structs.replace(parse_view(f"{name}:{own.name}"), name=label))
+                spec = parse_view(f"{name}:{own.name}", strangers=strangers)
+                views.append(msgspec.structs.replace(spec, name=label))
         else:
-            views.append(parse_view(name))
+            views.append(parse_view(name, strangers=strangers))
     labels = [view.name for view in views]
     if len(set(labels)) < len(labels):
         raise PalateError(f"a view is named twice: {', '.join(names)}")

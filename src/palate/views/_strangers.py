@@ -1,49 +1,97 @@
-"""Whose profile stands in for a user's own in the `swapped` control."""
+"""Who stands in for a user in the controls `swapped` and `co-annotator`."""
 
 from __future__ import annotations
 
-import hashlib
+import random
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import Literal
 
-from palate.records import Benchmark
-from palate.views._history import Item
+from palate.data import text_key
+from palate.records import Benchmark, Comparison, Judgement
+from palate.views._history import History, Item, responses_of
+
+Closeness = Literal["same pair", "topic and batch", "topic", "batch", "anybody"]
+"""What a stranger has in common with the user: they judged the same pair, have items of the same category, were asked
+some of the same questions, or nothing that is known."""
+
+TRIED = 200
+"""Strangers drawn from each circle before the next is tried."""
 
 
 class Strangers:
-    """A ring of users in seeded order for each category; a user's stranger is the next one on it.
+    """Draws strangers for each item anew, the nearest circle first.
 
-    A stranger shares the item's category where somebody does, so that the control differs in the
-    person and not merely in the subject; and is never somebody who answers a twin of the user's items.
+    They share the item's category and some of the user's questions where anybody does, so that the control differs
+    in the person and not merely in the subject or the batch. Never a stranger: the user, an author of one of the
+    responses, and whoever answers a twin of one of the user's items.
     """
 
-    def __init__(self, benchmark: Benchmark, *, seed: int) -> None:
-        self._seed = seed
-        items: list[Item] = [*benchmark.comparisons, *benchmark.completions]
+    def __init__(self, whole: Benchmark, users: set[str], history: History, *, seed: int) -> None:
+        self._whole, self._history, self._seed = whole, history, seed
+        self._everybody = sorted(users)
+        self._by_category: dict[str, set[str]] = {}
+        self._by_prompt: dict[str, set[str]] = {}
+        self._by_pair: dict[object, set[str]] = {}
+        self._prompts: dict[str, set[str]] = {}
+        self._authors: dict[str, set[str]] = {}
+        self._avoided: dict[str, set[str]] = {}
+        self._circles = lru_cache(maxsize=256)(self._circles_of)
+        items: list[Item] = [*whole.comparisons, *whole.completions]
         owners = {item.id: item.user_id for item in items}
-        self._twins: dict[str, set[str]] = {}
-        members: dict[str | None, set[str]] = {None: set(benchmark.users)}
         for item in items:
             if item.category is not None:
-                members.setdefault(item.category, set()).add(item.user_id)
-        for comparison in benchmark.comparisons:
-            if comparison.twin in owners:
-                self._twins.setdefault(comparison.user_id, set()).add(owners[comparison.twin])
-        self._rings = {category: sorted(users, key=self._place) for category, users in members.items()}
-        self._index = {
-            category: {user: index for index, user in enumerate(ring)} for category, ring in self._rings.items()
-        }
+                self._by_category.setdefault(item.category, set()).add(item.user_id)
+            self._met(item.user_id, item)
+            twin = owners.get(item.twin or "") if isinstance(item, Comparison) else None
+            if twin is not None:
+                self._avoided.setdefault(item.user_id, set()).add(twin)
+        for completion in whole.completions:
+            if completion.text:
+                self._authors.setdefault(text_key(completion.text), set()).add(completion.user_id)
+        for user in whole.users.values():
+            for judgement in user.judgements:
+                self._met(user.id, judgement)
 
-    def of(self, item: Item) -> Iterator[str]:
-        """Strangers for this item, the first choice first."""
-        avoided = self._twins.get(item.user_id, set()) | {item.user_id}
-        seen: set[str] = set()
-        for category in dict.fromkeys((item.category, None)):
-            ring = self._rings.get(category, [])
-            start = self._index.get(category, {}).get(item.user_id, -1) + 1
-            for user in ring[start:] + ring[:start]:
-                if user not in avoided and user not in seen:
-                    seen.add(user)
-                    yield user
+    def _met(self, user: str, choice: Item | Judgement) -> None:
+        prompt = text_key(choice.prompt)
+        self._by_prompt.setdefault(prompt, set()).add(user)
+        self._prompts.setdefault(user, set()).add(prompt)
+        if isinstance(choice, Comparison | Judgement):
+            self._by_pair.setdefault(_pair(choice), set()).add(user)
 
-    def _place(self, user_id: str) -> bytes:
-        return hashlib.sha256(f"{self._seed}\x00{user_id}".encode("utf-8", "surrogatepass")).digest()
+    @property
+    def share_pairs(self) -> bool:
+        """Whether any pair was judged by two people."""
+        return any(len(users) > 1 for users in self._by_pair.values())
+
+    def of(self, item: Item, *, co_annotators: bool = False) -> Iterator[tuple[str, Closeness]]:
+        """Strangers for this item with what they share with the user, the nearest circle first."""
+        avoided = {item.user_id, *self._avoided.get(item.user_id, ())}
+        avoided |= {user for text in responses_of(item) for user in self._authors.get(text_key(text), ())}
+        draw = random.Random(f"{self._seed}\x00{item.id}".encode("utf-8", "surrogatepass"))
+        for closeness, users in self._of_pair(item) if co_annotators else self._circles(item.user_id, item.category):
+            for user in draw.sample(users, min(len(users), TRIED)):
+                if user in avoided:
+                    continue
+                avoided.add(user)
+                if user in self._whole.users and not self._history.wrote(self._whole.users[user], item):
+                    yield user, closeness
+
+    def _of_pair(self, item: Item) -> list[tuple[Closeness, list[str]]]:
+        users = self._by_pair.get(_pair(item), set()) if isinstance(item, Comparison) else set()
+        return [("same pair", sorted(users))]
+
+    def _circles_of(self, user: str, category: str | None) -> list[tuple[Closeness, list[str]]]:
+        topic = self._by_category.get(category or "", set())
+        batch = {other for prompt in self._prompts.get(user, ()) for other in self._by_prompt[prompt]}
+        return [
+            ("topic and batch", sorted(topic & batch)),
+            ("topic", sorted(topic)),
+            ("batch", sorted(batch)),
+            ("anybody", self._everybody),
+        ]
+
+
+def _pair(choice: Comparison | Judgement) -> object:
+    return text_key(choice.prompt), frozenset(map(text_key, choice.responses))

@@ -1,0 +1,103 @@
+"""History that holds a text of the item is not shown for it, whoever it belongs to."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palate.data import SameTexts, holds, text_key
+from palate.records import Benchmark, Card, Comparison, Completion, Judgement, Post, Privileged, User, View
+from palate.views import History, ViewBuilder, parse_view
+
+CARD = Card(name="test", title="test", version="1", licence="none", source="the test")
+LONG = (
+    "Put the dough beside the kettle, boil the kettle now and then, cover the bowl with a towel that was warmed on "
+    "the stove, and wait two hours more than the recipe says before you look at it again."
+)
+NEARLY = LONG.replace("two hours", "three hours")
+OTHER = "Buy a machine that keeps its own warmth, and think of something else while it does the work for you."
+
+
+def choice(*responses: str, prompt: str = "How do I bake bread?", **more: object) -> Judgement:
+    return msgspec.convert({"prompt": prompt, "responses": responses, "preferred": 0} | more, Judgement)
+
+
+def shown(*judgements: Judgement, item: Comparison | None = None, posts: tuple[str, ...] = ()) -> View:
+    written = tuple(Post(id=str(number), text=text) for number, text in enumerate(posts))
+    ann = User(id="ann", judgements=judgements, posts=written)
+    asked = item or Comparison(id="q", user_id="ann", prompt="Bread?", responses=(LONG, OTHER), preferred=0)
+    held = Benchmark(card=CARD, users={"ann": ann}, comparisons=(asked,))
+    [view] = ViewBuilder(held).build(parse_view("judgements+posts"), [asked])
+    assert isinstance(view, View)
+    return view
+
+
+@pytest.mark.parametrize(
+    "judgement",
+    [
+        choice(LONG, "Something else that was said."),
+        choice("Something else that was said.", LONG.upper()),
+        choice(NEARLY, "Something else that was said."),
+        choice("Go on.", "Stop here.", prompt=f"You said: {OTHER} What then?"),
+        choice("Go on, please.", "Stop here, please.", reason=f"Because of this: {LONG}"),
+    ],
+    ids=["ranking", "case", "nearly", "later turn", "reason"],
+)
+def test_a_judgement_with_a_text_of_the_item_is_withheld_and_counted(judgement: Judgement) -> None:
+    view = shown(judgement, choice("Wholly different words here.", "And these are others."))
+    assert [part.judgement.chosen for part in view.parts if part.judgement] == ["Wholly different words here."]
+    assert view.withheld == 1
+
+
+def test_short_answers_are_the_same_for_the_same_question_only() -> None:
+    item = Comparison(id="q", user_id="ann", prompt="Tea?", responses=("Yes.", "No."), preferred=0)
+    view = shown(choice("Yes.", "No.", prompt="Coffee?"), choice("yes", "Perhaps.", prompt="Tea?"), item=item)
+    assert [part.judgement.prompt for part in view.parts if part.judgement] == ["Coffee?"]
+    assert view.withheld == 1
+
+
+def test_posts_with_a_response_or_the_private_narrative_are_withheld() -> None:
+    narrative = "My kitchen is cold in winter and the landlord will not mend the window before spring, he says."
+    item = Comparison(
+        id="q", user_id="ann", prompt="Bread?", responses=(LONG, OTHER), preferred=0,
+        privileged=Privileged(narrative=narrative),
+    )  # fmt: skip
+    view = shown(posts=(f"I tried this: {NEARLY}", f"Hello. {narrative} Thanks!", "I keep bees."), item=item)
+    assert [part.words for part in view.parts] == ["I keep bees."]
+    assert view.withheld == 2
+
+
+def test_what_a_completion_really_says_is_not_shown_for_it() -> None:
+    ann = User(id="ann", posts=(Post(id="1", text=LONG), Post(id="2", text="I keep bees.")))
+    item = Completion(id="q", user_id="ann", prompt="Bread?", text=LONG)
+    held = Benchmark(card=CARD, users={"ann": ann}, completions=(item,))
+    assert [post.id for post in History(held).posts(ann, item).events] == ["2"]
+
+
+@given(st.lists(st.text(max_size=60), max_size=8))
+def test_every_text_is_the_same_as_itself_and_groups_do_not_depend_on_order(texts: list[str]) -> None:
+    one, other = SameTexts(texts), SameTexts(texts[::-1])
+    for text in texts:
+        assert len(one.groups(text)) == 1
+    same = [[a.groups(x) == a.groups(y) for x in texts for y in texts] for a in (one, other)]
+    assert same[0] == same[1]
+
+
+words = st.sampled_from("the a bread dough kettle oven light warm cold wait hour two bowl towel look said".split())
+
+
+@given(st.lists(words, min_size=30, max_size=60), st.integers(0, 59), words)
+def test_like_texts_are_found_by_exact_counting(text: list[str], place: int, word: str) -> None:
+    changed = [*text]
+    changed[place % len(text)] = word
+    one, other = " ".join(text), " ".join(changed)
+
+    def trigrams(words: list[str]) -> set[tuple[str, ...]]:
+        return {tuple(words[start : start + 3]) for start in range(len(words) - 2)}
+
+    first, second = trigrams(text), trigrams(changed)
+    like = len(first & second) / len(first | second) >= 0.8
+    texts = SameTexts([one, other])
+    assert (texts.groups(one) == texts.groups(other)) == (like or one == other)
+    assert bool(SameTexts([one]).groups(other)) == (like or one == other)
+    assert holds(text_key(f"Before. {one} After."), text_key(one))

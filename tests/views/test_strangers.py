@@ -1,0 +1,113 @@
+"""Strangers are controls: like the user in all that is known but the person."""
+
+from palate.records import Benchmark, Card, Comparison, Judgement, Post, User, View
+from palate.views import Missing, ViewBuilder, parse_view
+
+CARD = Card(name="test", title="test", version="1", licence="none", source="the test")
+
+
+def judged(user: str, number: int, prompt: str = "", **more: int | str) -> Judgement:
+    texts = (f"{user} likes answer {number}", f"{user} leaves answer {number}")
+    return Judgement(prompt=prompt or f"{user} asks {number}", responses=texts, preferred=0, **more)  # type: ignore[arg-type]
+
+
+def person(name: str, judgements: int, **more: object) -> User:
+    return User(id=name, judgements=tuple(judged(name, number) for number in range(judgements)), **more)  # type: ignore[arg-type]
+
+
+def asked(name: str, user: str, **more: object) -> Comparison:
+    responses = (f"one thing for {name}", f"another thing for {name}")
+    return Comparison(
+        id=name, user_id=user, **{"prompt": f"What of {name}?", "responses": responses, "preferred": 0} | more
+    )  # type: ignore[arg-type]
+
+
+def strangers(held: Benchmark, view: str = "swapped:judgements:4", index: int = 0) -> list[View | Missing]:
+    builder, spec = ViewBuilder(held), parse_view(view)
+    return [builder.build(spec, [held.comparisons[index]], draw)[0] for draw in range(spec.draws)]
+
+
+def benchmark(users: list[User], *items: Comparison) -> Benchmark:
+    return Benchmark(card=CARD, users={user.id: user for user in users}, comparisons=items)
+
+
+def test_strangers_show_as_much_as_the_user_and_no_more() -> None:
+    people = [person("ann", 2), *(person(f"p{number}", number) for number in range(9))]
+    found = strangers(benchmark(people, asked("q", "ann")))
+    assert len({view.user_id for view in found if isinstance(view, View)}) == 3
+    assert [len(view.parts) for view in found if isinstance(view, View)] == [2, 2, 2]
+
+
+def test_who_has_less_than_half_as_much_to_show_is_no_stranger() -> None:
+    people = [person("ann", 4), person("bob", 3), person("cat", 1)]
+    first, second, third = strangers(benchmark(people, asked("q", "ann")))
+    assert isinstance(first, View) and (first.user_id, len(first.parts)) == ("bob", 3)
+    assert second == third == Missing("only 1 of 3 strangers could be found")
+
+
+def test_each_item_of_a_user_draws_strangers_of_its_own() -> None:
+    people = [person("ann", 4), *(person(f"p{number}", 4) for number in range(30))]
+    items = [asked(f"q{number}", "ann") for number in range(12)]
+    held = benchmark(people, *items)
+    drawn = {view.user_id for index in range(12) for view in strangers(held, index=index) if isinstance(view, View)}
+    assert len(drawn) > 12
+
+
+def test_the_same_topic_and_batch_come_first() -> None:
+    people = [person(name, 4) for name in ("ann", "both", "topic1", "topic2", "batch", "far1", "far2", "far3")]
+    held = benchmark(
+        people,
+        asked("q", "ann", category="bread"),
+        asked("b1", "both", category="bread", prompt="What of q?"),
+        asked("t1", "topic1", category="bread"),
+        asked("t2", "topic2", category="bread"),
+        asked("b2", "batch", category="tea", prompt="What of q?"),
+    )
+    found = [view for view in strangers(held) if isinstance(view, View)]
+    assert [view.closeness for view in found] == ["topic and batch", "topic", "topic"]
+    assert found[0].user_id == "both"
+    assert {view.user_id for view in found[1:]} == {"topic1", "topic2"}
+
+
+def test_twins_are_never_strangers_though_their_items_are_elsewhere() -> None:
+    people = [person("ann", 2), person("bob", 2), person("cat", 2)]
+    whole = benchmark(people, asked("q", "ann", twin="t"), asked("t", "bob", twin="q"))
+    part = Benchmark(card=CARD, users=whole.users, comparisons=whole.comparisons[:1])
+    [view] = ViewBuilder(part, whole=whole).build(parse_view("swapped:judgements:2"), part.comparisons)
+    assert isinstance(view, View) and view.user_id == "cat"
+
+
+def test_a_place_in_one_persons_sequence_says_nothing_about_anothers() -> None:
+    late = tuple(judged("bob", number, sequence=100 + number) for number in range(4))
+    ann = User(id="ann", judgements=tuple(judged("ann", number, sequence=number) for number in range(4)))
+    found = strangers(benchmark([ann, User(id="bob", judgements=late)], asked("q", "ann", sequence=3)))
+    assert isinstance(found[0], View) and len(found[0].parts) == 3
+
+
+def test_dates_are_compared_between_people() -> None:
+    bob = User(id="bob", posts=(Post(id="1", text="early words", date="2020"), Post(id="2", text="late", date="2024")))
+    ann = User(id="ann", posts=(Post(id="3", text="early too", date="2020"),))
+    [view, *_] = strangers(benchmark([ann, bob], asked("q", "ann", date="2022")), "swapped:posts:2")
+    assert isinstance(view, View) and [part.id for part in view.parts] == ["1"]
+
+
+def test_a_co_annotator_judged_the_very_same_pair_and_that_judgement_is_not_shown() -> None:
+    pair = ("Use the oven light for warmth.", "Buy a machine for it.")
+    same = Judgement(prompt="Bread in a cold kitchen?", responses=pair, preferred=1)
+    bob = User(id="bob", judgements=(same, judged("bob", 1), judged("bob", 2)))
+    item = asked("q", "ann", prompt="Bread in a cold kitchen?", responses=pair)
+    held = benchmark([person("ann", 2), bob, person("cat", 9)], item)
+    first, second, _ = strangers(held, "co-annotator:judgements:4")
+    assert isinstance(first, View) and (first.user_id, first.closeness) == ("bob", "same pair")
+    assert same not in [part.judgement for part in first.parts]
+    assert isinstance(second, Missing)
+
+
+def test_a_trained_users_stranger_is_known_by_half_to_twice_as_many_choices() -> None:
+    people = [person(name, 0) for name in ("ann", "few", "like", "many")]
+    known = {"ann": 100, "few": 6, "like": 150, "many": 900}
+    held = benchmark(people, asked("q", "ann"))
+    builder = ViewBuilder(held, known=known)
+    found = [builder.build(parse_view("swapped:user"), held.comparisons, draw)[0] for draw in range(2)]
+    assert isinstance(found[0], View) and (found[0].user_id, found[0].by_name) == ("like", True)
+    assert isinstance(found[1], Missing)
