@@ -134,6 +134,7 @@ def _summary() -> Summary:
         "users": USERS,
         "complete": True,
         "warnings": ["judge:small left 29 of 1,500 asks unscored (1.9%)"],
+        "strangers": ["swapped: 3.0 strangers an item, 60 people; topic and batch 100%."],
         "results": [result_of(found, rm, view) for rm, view in names],
         "gains": [
             gain_of(found, rm, view, over)

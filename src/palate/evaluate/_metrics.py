@@ -12,7 +12,7 @@ from palate.evaluate._paired import differences, gains
 from palate.evaluate._ratings import Rated, Ratings
 from palate.evaluate._results import Calibration, Estimate, Orders, Result, Summary
 from palate.evaluate._run import Run
-from palate.evaluate._shown import view_warnings
+from palate.evaluate._shown import stranger_match, view_warnings
 from palate.evaluate._slices import slices, user_accuracies
 from palate.evaluate._statistics import (
     ANYWHERE,
@@ -45,6 +45,11 @@ def summarise(run: Run, *, again: bool = False) -> Summary:
         users=len({item.user_id for item in ratings.items}),
         complete=ratings.missing == 0,
         warnings=_warnings(run, ratings),
+        strangers=[
+            line
+            for view in settings.views
+            for line in stranger_match(view, ratings.shown(view.name), ratings.shown(view.of or ""))
+        ],
         results=_results(ratings, labels, settings.views, resamples),
         gains=gains(ratings, labels, settings.views, resamples),
         differences=differences(ratings, labels, settings.views, resamples),

@@ -175,6 +175,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """False when some items were not rated yet."""
     warnings: list[str]
     """What a reader should know before believing the table."""
+    strangers: list[str]
+    """Who the strangers of each such view are, and how well they match the users whose place they take."""
     results: list[Result]
     gains: list[Gain]
     differences: list[Difference]

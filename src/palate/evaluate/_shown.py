@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
-import numpy as np
-
 from palate.views import ViewSpec
 
 MANY_EMPTY = 0.1
@@ -22,7 +20,7 @@ class Shown(Protocol):
     @property
     def item(self) -> str: ...
     @property
-    def draw(self) -> int: ...
+    def user_id(self) -> str | None: ...
     @property
     def kinds(self) -> dict[str, int]: ...
     @property
@@ -66,18 +64,28 @@ def _withheld(spec: ViewSpec, shown: Sequence[Shown], items: int) -> list[str]:
 
 
 def _strangers(spec: ViewSpec, shown: Sequence[Shown]) -> list[str]:
-    """Said only where strangers are poor controls: of another topic, though most are not, or with less to show."""
-    if spec.whose != "swapped":
-        return []
+    """Said only where strangers are poor controls: of another topic, though many are not."""
     circles = Counter(line.closeness for line in shown)
     near = sum(circles[name] for name in ("topic and batch", "topic", "batch"))
-    found = []
-    if near and circles["anybody"] > MANY_EMPTY * len(shown):
-        found.append(
-            f"{spec.name}: in {circles['anybody']} of {len(shown)} cases nobody of the same topic or batch has as much "
-            "to show, and the stranger is anybody."
-        )
-    draws = np.array([line.draw for line in shown])
-    if spec.draws > 1 and draws.max() + 1 < spec.draws:
-        found.append(f"{spec.name}: only {draws.max() + 1} of {spec.draws} strangers could be found for any item.")
-    return found
+    if spec.whose != "swapped" or not near or circles["anybody"] <= MANY_EMPTY * len(shown):
+        return []
+    return [
+        f"{spec.name}: in {circles['anybody']} of {len(shown)} cases nobody of the same topic or batch has as much to "
+        "show, and the stranger is anybody."
+    ]
+
+
+def stranger_match(spec: ViewSpec, shown: Sequence[Shown], own: Sequence[Shown]) -> list[str]:
+    """Who stood in for the users in this view, in a sentence; nothing where nobody did."""
+    if spec.whose not in ("swapped", "co-annotator") or not shown:
+        return []
+    each = len(shown) / len({line.item for line in shown})
+    circles = Counter(line.closeness or "" for line in shown)
+    near = ", ".join(f"{name} {share / len(shown):.0%}" for name, share in circles.most_common())
+    found = f"{spec.name}: {each:.1f} strangers an item, {len({line.user_id for line in shown})} people; {near}"
+    if not spec.shows("user") and own:
+        pieces = {line.item: sum(line.kinds.values()) for line in own}
+        theirs = [sum(line.kinds.values()) for line in shown]
+        users = [pieces.get(line.item, 0) for line in shown]
+        found += f". They show {sum(theirs) / len(shown):.1f} pieces where the user shows {sum(users) / len(shown):.1f}"
+    return [found + "."]

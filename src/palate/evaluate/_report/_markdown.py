@@ -49,6 +49,7 @@ def _lines(summary: Summary) -> Iterator[str]:
         yield from ("", "### Controls, which understand nothing", "")
         yield from _results(controls)
     yield from ("", _FOOTNOTE)
+    yield from (f"\n{safe_markdown(line)}" for line in summary.strangers)
     yield from _over_baseline(summary)
     yield from _gains(summary)
     yield from _differences(summary)

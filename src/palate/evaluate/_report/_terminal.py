@@ -169,6 +169,8 @@ def _print_footnote(paper: _Paper, summary: Summary) -> None:
     )
     paper.console.print()
     paper.console.print(paper.plain(note, style="dim"))
+    for line in summary.strangers:
+        paper.console.print(paper.plain(" ".join(line.split()), style="dim"))
 
 
 def _print_over_baseline(paper: _Paper, summary: Summary) -> None:
