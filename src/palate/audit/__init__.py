@@ -18,6 +18,8 @@ from palate.audit._results import (
 )
 from palate.audit._run import audit_run
 from palate.audit._run_results import Cell, CellGain, Gap, Harm, HarmedUser, Hidden, RunAudit
+from palate.audit._selftest import SelfTest, Tried, selftest
+from palate.audit._selftest_page import render_selftest
 
 __all__ = [
     "Amounts",
@@ -38,11 +40,15 @@ __all__ = [
     "Power",
     "Reach",
     "RunAudit",
+    "SelfTest",
     "Spread",
+    "Tried",
     "audit",
     "audit_benchmark",
     "audit_run",
     "render_audit_markdown",
     "render_audit_terminal",
+    "render_selftest",
+    "selftest",
     "write_audit",
 ]

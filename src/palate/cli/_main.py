@@ -33,6 +33,9 @@ app.command("palate.cli.compare:compare", help="Tell which differences between t
 app.command(
     "palate.cli.audit:audit", help="Tell whether a benchmark can see personalisation, or whom a run serves worse."
 )
+app.command(
+    "palate.cli.selftest:selftest", help="Plant effects in your own data, and see which of them would be found."
+)
 app.command("palate.cli.check:check", help="Put a reward model of your own through the contract.")
 app.command("palate.cli.forget:forget", help="Erase one user from benchmarks, runs, models and caches.")
 app.command("palate.cli.doctor:doctor", help="Say what this machine can run.")

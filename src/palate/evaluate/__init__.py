@@ -11,7 +11,7 @@ from palate.evaluate._evaluate import LoadedModel, Report, default_views, evalua
 from palate.evaluate._files import browsed_items, without_users, write_reports
 from palate.evaluate._lines import Appender, read_lines
 from palate.evaluate._metrics import summarise
-from palate.evaluate._paired import q_values
+from palate.evaluate._paired import gains, q_values
 from palate.evaluate._ratings import Ratings, independent_clusters
 from palate.evaluate._report import (
     ABSENT,
@@ -32,6 +32,7 @@ from palate.evaluate._report import (
     figure,
     figure_interval,
     findings_grid,
+    is_clear_gain,
     markdown_table,
     page_asset,
     page_environment,
@@ -60,7 +61,7 @@ from palate.evaluate._results import (
     Summary,
     UserAccuracy,
 )
-from palate.evaluate._run import RatedItem, RatingLine, Run, RunWriter
+from palate.evaluate._run import RatedItem, RatingLine, Run, RunWriter, ViewLine
 from palate.evaluate._run_folder import RunFolder, json_lines, write_whole
 from palate.evaluate._settings import HashedSettings, ModelSettings, Settings, environment, file_name
 from palate.evaluate._slices import MOST_GROUPS, SMALLEST_GROUP, known_bucket
@@ -120,6 +121,7 @@ __all__ = [
     "Summary",
     "Table",
     "UserAccuracy",
+    "ViewLine",
     "browsed_items",
     "chance_of_error",
     "cluster_totals",
@@ -136,9 +138,11 @@ __all__ = [
     "figure_interval",
     "file_name",
     "findings_grid",
+    "gains",
     "in_benchmark_order",
     "independent_clusters",
     "intervals",
+    "is_clear_gain",
     "json_lines",
     "known_bucket",
     "load_models",

@@ -3,6 +3,7 @@
 from palate.rewards._again import read_again
 from palate.rewards._built_in import CONTROLS
 from palate.rewards._check import Check, check_reward_model
+from palate.rewards._controls import Overlap
 from palate.rewards._follow import Follower, follow
 from palate.rewards._grade import read_grade
 from palate.rewards._prompts import conversation, fit_view
@@ -21,6 +22,7 @@ __all__ = [
     "Check",
     "Factory",
     "Follower",
+    "Overlap",
     "check_reward_model",
     "conversation",
     "fit_view",

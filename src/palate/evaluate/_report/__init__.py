@@ -24,7 +24,7 @@ from palate.evaluate._report._page import (
     page_environment,
     render_page,
 )
-from palate.evaluate._report._reading import Reading, Sentence, readings
+from palate.evaluate._report._reading import Reading, Sentence, is_clear_gain, readings
 from palate.evaluate._report._table import ROOMY, Table, markdown_table, safe_markdown, terminal_table
 from palate.evaluate._report._terminal import printable, render_terminal
 
@@ -52,6 +52,7 @@ __all__ = [
     "figure",
     "figure_interval",
     "findings_grid",
+    "is_clear_gain",
     "markdown_table",
     "page_asset",
     "page_environment",

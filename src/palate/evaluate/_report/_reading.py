@@ -90,6 +90,11 @@ def direction(gain: Gain | Difference | None) -> Direction:
     return "down" if gain.q < CLEAR and gain.high < 0 else "unclear"
 
 
+def is_clear_gain(gain: Gain) -> bool:
+    """Whether this run tells the gain from zero, once corrected for all gains of its table."""
+    return direction(gain) == "up"
+
+
 def _numbers(over_none: Gain | None, over_stranger: Gain | None) -> str:
     if over_none is None and over_stranger is None:
         return "was compared neither with no profile nor with a stranger's"
