@@ -16,13 +16,19 @@ Likeness = Callable[[Vectors], np.ndarray]
 Rater = Callable[[Vectors], Rating]
 """What an ask makes of the vectors of responses."""
 
+PROFILE_WEIGHT = 1.0
+"""What likeness to each kind of thing in a view counts, where likeness to the prompt counts 1.
+
+Fixed beforehand on `mini` and on simulated users by `benchmarks/embedding_weights.py`, and on nothing else.
+"""
+
 
 class EmbeddingReward:
-    """Sums the likenesses that the view allows; with nothing to go by, likeness to the prompt.
+    """Likeness to the prompt, whatever the view, plus the weighted likeness to each kind of thing that it shows.
 
-    `to` narrows it: `posts` (the most similar post), `judgements` (past chosen minus past rejected
-    responses), `reasons` (written reasons), `aspects` (the true rubric, in the oracle view),
-    `traits` (demographics and values), or `all`.
+    `to` narrows what of the view is read: `posts` (the most similar post), `judgements` (past chosen minus past
+    rejected responses), `reasons` (written reasons), `aspects` (the true rubric, in the oracle view), `traits`
+    (demographics and values), or `all`. No score depends on the other responses of its ask.
     """
 
     batch_size = 64
@@ -45,8 +51,8 @@ class EmbeddingReward:
 
     @property
     def fingerprint(self) -> str:
-        """The encoder's, since nothing else is learned."""
-        return self._encoder.fingerprint
+        """The encoder's, with the weight: nothing else decides a score."""
+        return f"{self._encoder.fingerprint}-{PROFILE_WEIGHT:g}"
 
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """Encode every text of all asks at once, then compare."""
@@ -61,13 +67,15 @@ class EmbeddingReward:
 
     def _rater(self, ask: Ask) -> Rater:
         """What the responses are compared with is encoded here, once."""
-        found = [self._likenesses[kind](ask.view) for kind in self._to]
-        likenesses = [likeness for likeness in found if likeness is not None]
-        if likenesses:
-            return lambda responses: Rating(np.sum([alike(responses) for alike in likenesses], axis=0).tolist())
         [prompt] = self._encoder.encode([ask.prompt])
-        note = f"impersonal: the view shows no {' or '.join(self._to)}" if ask.view.parts else None
-        return lambda responses: Rating((responses @ prompt).tolist(), note=note)
+        shown = [likeness for kind in self._to if (likeness := self._likenesses[kind](ask.view)) is not None]
+        note = None if shown or ask.view.name == "none" else f"impersonal: the view shows no {' or '.join(self._to)}"
+
+        def rating(responses: Vectors) -> Rating:
+            profile = sum(likeness(responses) for likeness in shown)
+            return Rating((responses @ prompt + PROFILE_WEIGHT * profile).tolist(), note=note)
+
+        return rating
 
     def _to_posts(self, view: View) -> Likeness | None:
         return self._likeness([part.words for part in view.of_kind("post")], np.max)
