@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ def report(
     *,
     read_again: Annotated[bool, Parameter(negative="")] = False,
     without_users: Annotated[bool, Parameter(negative="")] = False,
+    repair: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Make the table and the report page of a run anew from its raw ratings; no model is needed.
@@ -26,6 +28,9 @@ def report(
         Read verdicts and grades anew from what the models wrote, with today's readers.
     without_users
         Leave out everything about single users, in all files and in the JSON: items, profiles, ids, accuracies.
+    repair
+        First drop the lines that cannot be read and what was made from them, and say how many of which file. They are
+        kept beside it, in a file that ends in `.bad`. The command that made the run makes anew what is missing.
     json
         Print one JSON object, and nothing else, on standard output.
     """
@@ -33,6 +38,8 @@ def report(
     from palate.evaluate import Run, render_terminal, summarise, write_reports
     from palate.evaluate import without_users as anonymous
 
+    if repair and repaired(run):
+        return
     if of_texts_reported(run, read_again=read_again, without_users=without_users, json=json):
         return
     opened = Run.open(run)
@@ -40,6 +47,25 @@ def report(
     if without_users:
         summary = anonymous(summary)
     show(summary, write_reports(opened, summary, users=not without_users), render_terminal, json=json)
+
+
+def repaired(folder: Path) -> bool:
+    """Repair a folder and say on standard error what was dropped; True where it is no run, and has no report."""
+    from palate.downstream import is_samples
+    from palate.downstream import repair as drop
+    from palate.evaluate import count
+
+    dropped = drop(folder)
+    for lost in dropped:
+        said = [f"{count(lost.bad, 'line')} that cannot be read"] if lost.bad else []
+        said += [f"{count(lost.orphans, 'line')} made from lost lines"] if lost.orphans else []
+        _say(f"dropped from {lost.file}: {' and '.join(said)}; kept in {Path(lost.file).name}.bad")
+    _say("run the command that made it again to make anew what is missing" if dropped else "every line can be read")
+    return is_samples(folder)
+
+
+def _say(text: str) -> None:
+    print(f"palate: {text}", file=sys.stderr)  # noqa: T201
 
 
 def of_texts_reported(folder: Path, *, read_again: bool, without_users: bool, json: bool) -> bool:

@@ -41,8 +41,9 @@ from palate.downstream._ppo import (
 )
 from palate.downstream._reference import ReferenceCritic
 from palate.downstream._rejected import pairs_against_policy
+from palate.downstream._repair import repair
 from palate.downstream._rubric import RubricCritic
-from palate.downstream._samples import SampleLine, SampleSet, SampleSettings
+from palate.downstream._samples import SampleLine, SampleSet, SampleSettings, is_samples
 from palate.downstream._simulate import ceiling, simulate, simulate_by_options
 from palate.downstream._simulated import SimulatedCritic, SimulatedReward
 from palate.downstream._steer import (
@@ -91,6 +92,7 @@ __all__ = [
     "guide",
     "guide_markdown",
     "guide_page",
+    "is_samples",
     "make_critic",
     "pairs_against_policy",
     "ppo",
@@ -100,6 +102,7 @@ __all__ = [
     "print_guide",
     "print_ppo",
     "print_steer",
+    "repair",
     "simulate",
     "simulate_by_options",
     "steer",

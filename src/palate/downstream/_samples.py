@@ -14,7 +14,7 @@ import msgspec
 
 from palate.downstream._policy import Drawing, Item, write_request
 from palate.engine import Failure, LanguageModel, Written
-from palate.evaluate import Appender, HashedSettings, environment, file_name, read_lines, write_whole
+from palate.evaluate import Appender, HashedSettings, Ledger, environment, file_name, write_whole
 from palate.records import PalateError, View
 from palate.views import Budget, Missing, ViewBuilder, ViewSpec
 
@@ -63,6 +63,14 @@ class SampleLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed: str | None = None
 
 
+SAMPLES = Ledger("samples.jsonl", SampleLine, lambda line: (line.policy_view, line.item))
+
+
+def is_samples(folder: Path) -> bool:
+    """Whether a folder holds samples that runs share."""
+    return (folder / "samples.jsonl").is_file() and not (folder / "items.jsonl").exists()
+
+
 class SampleSet:
     """The samples of one policy under one view, on disk. Only what is missing is drawn."""
 
@@ -71,11 +79,8 @@ class SampleSet:
         self.folder = parent / "samples" / settings.folder_name
 
     def known(self) -> dict[str, SampleLine]:
-        """What was drawn already, by item; should a line stand twice, the first counts."""
-        found: dict[str, SampleLine] = {}
-        for line in read_lines(self.folder / "samples.jsonl", SampleLine):
-            found.setdefault(line.item, line)
-        return found
+        """What was drawn already, by item."""
+        return {line.item: line for line in SAMPLES.read(self.folder)}
 
     def draw(self, policy: LanguageModel, builder: ViewBuilder, items: Sequence[Item]) -> Iterator[list[SampleLine]]:
         """A few items at a time, in their order.
@@ -90,6 +95,7 @@ class SampleSet:
         appender = Appender(self.folder / "samples.jsonl")
         texts, waiting = FEWEST_TEXTS, list(items)
         try:
+            known = self.known()  # another process may have drawn some before the file was locked
             while waiting:
                 step = max(1, texts // self.settings.drawing.samples)
                 some, waiting = waiting[:step], waiting[step:]

@@ -9,10 +9,11 @@ from palate.evaluate._compare import Comparison as RunComparison
 from palate.evaluate._compare import compare
 from palate.evaluate._evaluate import LoadedModel, Report, default_views, evaluate, load_models, rate_items, rated_item
 from palate.evaluate._files import browsed_items, without_users, write_reports
-from palate.evaluate._lines import Appender, read_lines
+from palate.evaluate._lines import Appender, Ledger, Needs, bad_line, fault_of
 from palate.evaluate._metrics import summarise
 from palate.evaluate._paired import gains, q_values
 from palate.evaluate._ratings import Ratings, independent_clusters
+from palate.evaluate._repair import Dropped, repair_ledgers
 from palate.evaluate._report import (
     ABSENT,
     CLEAR,
@@ -62,7 +63,7 @@ from palate.evaluate._results import (
     UserAccuracy,
 )
 from palate.evaluate._run import RatedItem, RatingLine, Run, RunWriter, ViewLine
-from palate.evaluate._run_folder import RunFolder, json_lines, write_whole
+from palate.evaluate._run_folder import LOST, RunFolder, json_lines, write_whole
 from palate.evaluate._settings import HashedSettings, ModelSettings, Settings, environment, file_name
 from palate.evaluate._slices import MOST_GROUPS, SMALLEST_GROUP, known_bucket
 from palate.evaluate._statistics import (
@@ -84,6 +85,7 @@ __all__ = [
     "CLEAR",
     "GAIN",
     "IN_PERCENT",
+    "LOST",
     "MOST_GROUPS",
     "ROOMY",
     "SHARE",
@@ -93,13 +95,16 @@ __all__ = [
     "Calibration",
     "CurvePlot",
     "Difference",
+    "Dropped",
     "Estimate",
     "Finding",
     "Floats",
     "Gain",
     "HashedSettings",
+    "Ledger",
     "LoadedModel",
     "ModelSettings",
+    "Needs",
     "Orders",
     "OverBaseline",
     "Quantity",
@@ -122,6 +127,7 @@ __all__ = [
     "Table",
     "UserAccuracy",
     "ViewLine",
+    "bad_line",
     "browsed_items",
     "chance_of_error",
     "cluster_totals",
@@ -134,6 +140,7 @@ __all__ = [
     "environment",
     "evaluate",
     "false_discovery",
+    "fault_of",
     "figure",
     "figure_interval",
     "file_name",
@@ -160,11 +167,11 @@ __all__ = [
     "rate_items",
     "rated_item",
     "ratio",
-    "read_lines",
     "render_csv",
     "render_markdown",
     "render_page",
     "render_terminal",
+    "repair_ledgers",
     "safe_markdown",
     "sample_items",
     "summarise",

@@ -1,11 +1,16 @@
-"""Files that grow by whole lines of JSON and survive a crash at any moment."""
+"""Files that grow by whole lines of JSON and survive a crash at any moment.
+
+Only the last line of such a file may be torn, since a crash stops a process while it appends. It is dropped and made
+again. Any other line that cannot be read is damage, and is never passed over in silence.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -17,24 +22,111 @@ except ImportError:  # Windows has no flock; two writers at once are then not no
     fcntl = None  # type: ignore[assignment]
 
 Line = TypeVar("Line")
+Key = Callable[[Line], Hashable]
+"""What a line is known by."""
 
 
-def read_lines(file: Path, line: type[Line]) -> Iterator[Line]:
-    """Every whole and sound line; a torn one is passed over, as if it had never been begun."""
+class Needs(NamedTuple):
+    """Lines of another ledger that a line was made from."""
+
+    ledger: Ledger[Any]
+    keys: Callable[[Any], Iterable[Hashable]]
+
+
+class Ledger(Generic[Line]):
+    """A file of a folder that grows by lines of one type. Lines with the same key say the same, or are damaged."""
+
+    def __init__(self, name: str, line: type[Line], key: Key[Line] | None = None, needs: Needs | None = None) -> None:
+        self.name, self.line, self.key, self.needs = name, line, key, needs
+
+    def read(self, folder: Path) -> Iterator[Line]:
+        """Every line, each key once."""
+        return read_lines(folder / self.name, self.line, self.key)
+
+
+class Scanned(NamedTuple, Generic[Line]):
+    """A line as it stands in a file: decoded, or with what is wrong with it."""
+
+    number: int
+    raw: bytes
+    line: Line | None
+    fault: str = ""
+
+
+def read_lines(file: Path, line: type[Line], key: Key[Line] | None = None) -> Iterator[Line]:
+    """Every line, each key once; none where there is no file. A torn last line is passed over.
+
+    Raises PalateError with file and line number where a line cannot be read, or says something else than an earlier
+    one with the same key.
+    """
+    for found in scan_lines(file, line, key):
+        if found.line is None:
+            raise bad_line(file, found.number, found.fault)
+        yield found.line
+
+
+def bad_line(file: Path, number: int, fault: str) -> PalateError:
+    """What is wrong, where, and what to do."""
+    return PalateError(
+        f"{file}, line {number}: {fault}. Put the file back from a copy. Or run palate report {file.parent} --repair: "
+        "it drops the lines that cannot be used, and says how many."
+    )
+
+
+def scan_lines(file: Path, line: type[Line], key: Key[Line] | None = None) -> Iterator[Scanned[Line]]:
+    """Every line but a torn last one, bad ones too; a line that repeats an earlier one is left out."""
     decoder = msgspec.json.Decoder(line)
+    earlier: dict[Hashable, tuple[int, int]] = {}
     try:
         with file.open("rb") as stream:
-            for raw in stream:
+            for number, raw in enumerate(stream, start=1):
                 if not raw.endswith(b"\n"):
                     return
                 try:
-                    yield decoder.decode(raw)
-                except msgspec.DecodeError:
+                    decoded = decoder.decode(raw)
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    if not _is_json(raw) and not stream.peek(1):
+                        return
+                    yield Scanned(number, raw, None, fault_of(raw, error))
                     continue
+                if key is not None:
+                    first, content = earlier.setdefault(key(decoded), (number, hash(raw)))
+                    if first != number:
+                        if content != hash(raw):
+                            yield Scanned(number, raw, None, f"it has the key of line {first} and says something else")
+                        continue
+                yield Scanned(number, raw, decoded)
     except FileNotFoundError:
         return
     except OSError as error:
         raise PalateError(f"cannot read {file}: {error.strerror or error}") from error
+
+
+def fault_of(raw: bytes, error: Exception) -> str:
+    """Why a line cannot be read, in words."""
+    if not raw.strip():
+        return "it is empty"
+    if b"\0" in raw:
+        return "it holds NUL bytes, as after a power loss"
+    return "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else f"it cannot be read: {error}"
+
+
+def _is_json(raw: bytes) -> bool:
+    try:
+        msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True
+
+
+@contextmanager
+def locked(files: Iterable[Path]) -> Iterator[None]:
+    """Keep every other process from writing to these files, as far as they are there."""
+    with ExitStack() as stack:
+        for file in files:
+            if file.is_file():
+                stack.enter_context(closing(Appender(file)))
+        yield
 
 
 class Appender:
@@ -75,16 +167,21 @@ class Appender:
         os.close(self._descriptor)
 
     def _drop_torn_line(self) -> None:
-        """Cut the file after its last line end, so that the next line starts on its own."""
+        """Cut the file after its last line end, so that the next line starts on its own; a last line of no JSON too."""
         end = os.lseek(self._descriptor, 0, os.SEEK_END)
-        position = end
-        while position > 0:
-            start = max(0, position - 65_536)
-            os.lseek(self._descriptor, start, os.SEEK_SET)
-            newline = os.read(self._descriptor, position - start).rfind(b"\n")
-            if newline >= 0:
-                position = start + newline + 1
-                break
-            position = start
+        position = self._line_start(end)
+        last = self._line_start(position - 1)
+        if last < position and not _is_json(os.pread(self._descriptor, position - last, last)):
+            position = last
         if position < end:
             os.ftruncate(self._descriptor, position)
+
+    def _line_start(self, position: int) -> int:
+        """Where the line begins that a position is in: after the last line end before it."""
+        while position > 0:
+            start = max(0, position - 65_536)
+            newline = os.pread(self._descriptor, position - start, start).rfind(b"\n")
+            if newline >= 0:
+                return start + newline + 1
+            position = start
+        return 0

@@ -12,6 +12,7 @@ from palate.evaluate._paired import differences, gains
 from palate.evaluate._ratings import Rated, Ratings
 from palate.evaluate._results import Calibration, Estimate, Orders, Result, Summary
 from palate.evaluate._run import Run
+from palate.evaluate._run_folder import LOST
 from palate.evaluate._shown import stranger_match, view_warnings
 from palate.evaluate._slices import slices, user_accuracies
 from palate.evaluate._statistics import (
@@ -201,6 +202,8 @@ def _calibration(ratings: Ratings, rated: Rated) -> Calibration | None:
 
 def _warnings(run: Run, ratings: Ratings) -> list[str]:
     found = []
+    if ratings.lost:
+        found.append(LOST.format(count=ratings.lost))
     if ratings.missing:
         found.append(f"{ratings.missing} ratings are still to be made: run the same command again.")
     if ratings.n_clusters < 30:

@@ -54,8 +54,11 @@ class Ratings:
         ratings: Mapping[tuple[str, str], Rated],
         shown: Sequence[ViewLine] = (),
         views: Sequence[ViewSpec] = (),
+        lost: int = 0,
     ) -> None:
         self.items = items
+        self.lost = lost
+        """Items that the run held once and holds no more."""
         self._ratings = ratings
         self._draws = {view.name: view.draws for view in views}
         self._place = {item.id: index for index, item in enumerate(items)}
@@ -73,11 +76,13 @@ class Ratings:
         keys = [(model.label, view.name) for model in run.settings.models for view in run.settings.views]
         ratings: dict[tuple[str, str], Rated] = {key: {} for key in keys}
         places = {item.id: item for item in items}
+        rated: set[str] = set()
         for line in run.ratings():
-            if (line.rm, line.view) in ratings:
+            rated.add(line.item)
+            if (line.rm, line.view) in ratings and line.item in places:
                 rating = _read_again(line, places, run.settings.seed) if again else line.rating
                 ratings[line.rm, line.view][line.item, line.draw] = rating
-        return cls(items, ratings, run.views(), run.settings.views)
+        return cls(items, ratings, run.views(), run.settings.views, run.lost_items(places, rated))
 
     def shown(self, view: str) -> list[ViewLine]:
         """What the items were shown with under this view."""
@@ -101,6 +106,11 @@ class Ratings:
 
     @property
     def missing(self) -> int:
+        """How many ratings are still to be made, and how many items are lost."""
+        return self.to_make + self.lost
+
+    @property
+    def to_make(self) -> int:
         """How many ratings are still to be made."""
         return sum(
             len(self.items) * self._draws.get(view, 1) - len(rated) for (_, view), rated in self._ratings.items()

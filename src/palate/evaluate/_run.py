@@ -6,26 +6,26 @@
     views.jsonl     which pieces each item's view was made of
     ratings.jsonl   every rating, in the order in which it was made
 
-All but the first grow by whole lines only. A line torn by a crash is dropped and done again.
+All but the first grow by whole lines only. A last line torn by a crash is dropped and made again; any other line that
+cannot be read is an error.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from palate.evaluate._lines import Appender, read_lines
+from palate.evaluate._lines import Appender, Ledger, Needs
 from palate.evaluate._run_folder import RunFolder
 from palate.evaluate._settings import Settings
 from palate.records import Rating, View
 
 Key = tuple[str, str, str, int]
 """A model, a view, an item, and which of the view's strangers."""
-Line = TypeVar("Line")
 
 
 class RatedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,11 +79,25 @@ class ViewLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a stranger has in common with the user."""
 
 
+def _view_of(line: RatingLine) -> list[tuple[str, str, int]]:
+    """What a rating was made with; where there was nothing to show and nobody was asked, no view."""
+    asked = line.rating.scores is not None or line.rating.raw is not None
+    return [(line.view, line.item, line.draw)] if asked else []
+
+
 class PartLine(msgspec.Struct, frozen=True):
     """One line of `parts.jsonl`."""
 
     key: str
     text: str
+
+
+ITEMS = Ledger("items.jsonl", RatedItem, lambda line: line.id)
+PARTS = Ledger("parts.jsonl", PartLine, lambda line: line.key)
+VIEWS = Ledger(
+    "views.jsonl", ViewLine, lambda line: (line.view, line.item, line.draw), Needs(PARTS, lambda line: line.parts)
+)
+RATINGS = Ledger("ratings.jsonl", RatingLine, lambda line: line.key, Needs(VIEWS, _view_of))
 
 
 class Run(RunFolder[Settings]):
@@ -93,28 +107,26 @@ class Run(RunFolder[Settings]):
     made_by = "palate eval or palate train"
     hint = " Runs of palate bon, palate guide and palate ppo are read by palate report alone."
 
+    @property
+    def ledgers(self) -> Sequence[Ledger[Any]]:
+        """The files that grow by lines, each after those that it needs."""
+        return ITEMS, PARTS, VIEWS, RATINGS
+
     def items(self) -> list[RatedItem]:
         """What was to be rated."""
-        return list(self._read("items.jsonl", RatedItem))
+        return list(ITEMS.read(self.folder))
 
     def ratings(self) -> Iterator[RatingLine]:
-        """Every rating once; should a line stand twice, the first counts."""
-        seen: set[Key] = set()
-        for line in self._read("ratings.jsonl", RatingLine):
-            if line.key not in seen:
-                seen.add(line.key)
-                yield line
+        """Every rating once."""
+        return RATINGS.read(self.folder)
 
     def views(self) -> list[ViewLine]:
         """What each item was shown with."""
-        return list(self._read("views.jsonl", ViewLine))
+        return list(VIEWS.read(self.folder))
 
     def parts(self) -> dict[str, str]:
         """The text of every part, by its key."""
-        return {line.key: line.text for line in self._read("parts.jsonl", PartLine)}
-
-    def _read(self, name: str, line: type[Line]) -> Iterator[Line]:
-        return read_lines(self.folder / name, line)
+        return {line.key: line.text for line in PARTS.read(self.folder)}
 
 
 class RunWriter:

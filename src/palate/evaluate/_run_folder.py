@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import msgspec
 
+from palate.evaluate._lines import Ledger, locked
 from palate.evaluate._settings import environment
 from palate.records import PalateError
 
@@ -22,6 +23,10 @@ class FolderSettings(Protocol):
 
 
 SettingsType = TypeVar("SettingsType", bound=FolderSettings)
+BAD = ".bad"
+"""What is added to a file's name for the lines that a repair dropped from it."""
+LOST = "Items whose lines in items.jsonl are lost: {count}. Run the same command again to put them back."
+"""What a run says of itself while it lacks items."""
 
 
 class _Settled(msgspec.Struct, frozen=True):
@@ -47,6 +52,11 @@ class RunFolder(Generic[SettingsType]):
         self.folder = folder
         self.settings = settings
 
+    @property
+    def ledgers(self) -> Sequence[Ledger[Any]]:
+        """The files that grow by lines, each after those that it needs."""
+        return ()
+
     @classmethod
     def is_one(cls, folder: Path) -> bool:
         """Whether the folder is a run of this kind, and not of another or none at all."""
@@ -58,7 +68,14 @@ class RunFolder(Generic[SettingsType]):
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """An existing run, to be read."""
+        """An existing run, to be read; refused where one of its lines cannot be used."""
+        run = cls.open_unchecked(folder)
+        run.check()
+        return run
+
+    @classmethod
+    def open_unchecked(cls, folder: Path) -> Self:
+        """An existing run whose lines may be damaged."""
         file = folder / "settings.json"
         if not file.is_file():
             raise PalateError(f"{folder} is not a run: it has no settings.json. Such runs are made by {cls.made_by}.")
@@ -74,11 +91,13 @@ class RunFolder(Generic[SettingsType]):
         run = cls(parent / settings.folder_name, settings)
         file = run.folder / "settings.json"
         if file.exists():
-            if cls.open(run.folder).settings != settings:
+            if cls.open_unchecked(run.folder).settings != settings:
                 raise PalateError(
                     f"{file} has been changed: its settings are not those that its folder is named after. "
                     "Put it back, or move the folder away and run again."
                 )
+            run._restore(files)
+            run.check()
             return run
         try:
             run.folder.mkdir(parents=True, exist_ok=True)
@@ -91,6 +110,45 @@ class RunFolder(Generic[SettingsType]):
                 f"cannot write to {run.folder}: {error.strerror or error}. Choose another place with --out."
             ) from error
         return run
+
+    def check(self) -> None:
+        """Raise PalateError where a line cannot be read, or was made from another that is lost.
+
+        What was made is read before what it was made from, since another process may be adding to both.
+        """
+        needed: dict[str, set[Hashable]] = {}
+        for ledger in reversed(self.ledgers):
+            keys: set[Hashable] = set()
+            for line in ledger.read(self.folder):
+                if ledger.key is not None:
+                    keys.add(ledger.key(line))
+                if ledger.needs is not None:
+                    needed.setdefault(ledger.needs.ledger.name, set()).update(ledger.needs.keys(line))
+            if lost := len(needed.get(ledger.name, set()) - keys):
+                raise PalateError(
+                    f"{self.folder / ledger.name} lacks {lost} of the lines that others in this folder were made from. "
+                    f"Put the file back from a copy. Or run palate report {self.folder} --repair: it drops what was "
+                    "made from them, and says how much."
+                )
+
+    def _restore(self, files: Mapping[str, bytes]) -> None:
+        """Write the ledgers that follow from the settings again where they are damaged or lack lines."""
+        names = [ledger.name for ledger in self.ledgers]
+        for name in (name for name in files if name in names):
+            file, beside = self.folder / name, self.folder / (name + BAD)
+            try:
+                if not file.is_file() or file.read_bytes() != files[name]:
+                    with locked(self.folder / one for one in names):
+                        write_whole(file, files[name])
+                beside.unlink(missing_ok=True)
+            except OSError as error:
+                raise PalateError(f"cannot write to {self.folder}: {error.strerror or error}") from error
+
+    def lost_items(self, known: Iterable[str], referred: Iterable[str]) -> int:
+        """How many items the run no longer holds, by lines that refer to them and by lines that were dropped."""
+        beside = self.folder / f"items.jsonl{BAD}"
+        dropped = beside.read_bytes().count(b"\n") if beside.is_file() else 0
+        return max(dropped, len(set(referred) - set(known)))
 
 
 def json_lines(structs: Iterable[msgspec.Struct]) -> bytes:

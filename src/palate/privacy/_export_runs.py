@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from palate.downstream import BonRun, GuideRun, PpoRun, SampleSettings, SteerRun
+from palate.downstream import BonRun, GuideRun, PpoRun, SampleSettings, SteerRun, is_samples
 from palate.evaluate import Report, Run, RunFolder
 from palate.privacy._person import Person
 from palate.privacy._rewrite_lines import Row
 from palate.privacy._run_export import Reading, RunExport
-from palate.privacy._text_folders import LINES, is_samples, shared_samples, shown_to_others
+from palate.privacy._text_folders import LINES, shared_samples, shown_to_others
 from palate.records import Benchmark, PalateError
 
 BORROWED = (
@@ -73,9 +73,9 @@ def _read_run(reading: Reading, owners: Owners) -> RunExport:
         return _read_training(reading, trained, owners.get(trained.settings.content_hash, {}))
     kinds: tuple[type[RunFolder[Any]], ...] = (BonRun, GuideRun)
     kind = next((kind for kind in kinds if kind.is_one(folder)), Run)
-    settings = kind.open(folder).settings
-    if not (folder / "items.jsonl").is_file():
+    if (folder / "settings.json").is_file() and not (folder / "items.jsonl").is_file():
         raise PalateError(f"{folder} has no items.jsonl, so it is not known whose its lines are. Put the file back.")
+    settings = kind.open(folder).settings
     items = reading.rows("items.jsonl")
     owners.setdefault(settings.content_hash, {}).update((str(row.get("id")), _owner(row)) for row in items)
     own = {str(row.get("id")) for row in reading.take("items.jsonl", items, lambda row: _owner(row) == user)}

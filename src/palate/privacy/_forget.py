@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from palate.data import Pseudonyms, load_benchmark
-from palate.downstream import PpoRun, SteerRun
+from palate.downstream import PpoRun, SteerRun, is_samples
 from palate.engine import AnswerCache, cache_folder, forget_vectors, text_hash, texts_with_vectors, vectors_folder
 from palate.evaluate import Report, Run
 from palate.personal import TUNED, describe_model, erase_user
@@ -17,12 +17,11 @@ from palate.privacy._benchmark_folder import check_folder, erase_from_folder
 from palate.privacy._person import Person
 from palate.privacy._places import Place, Tally
 from palate.privacy._receipt import Receipt
-from palate.privacy._rewrite_lines import FileChange, refuse_read_only, sha256
+from palate.privacy._rewrite_lines import FileChange, read_rows, refuse_read_only, sha256
 from palate.privacy._run_folder import erase_from_run
 from palate.privacy._text_folders import (
     erase_from_texts,
     is_run_of_texts,
-    is_samples,
     made_anew,
     owners,
     shared_samples,
@@ -122,6 +121,9 @@ def _gather(
         check_folder(folder)
         person.learn(load_benchmark(folder))
     known = person.known
+    for folder in (*runs, *elsewhere):
+        for file in sorted(folder.glob("*.jsonl")):
+            read_rows(file)
     for run in runs:
         person.items |= {item for item, owner in owners(run) if owner == user}
         if PpoRun.is_one(run):

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from palate.privacy._rewrite_lines import FileChange, Row
+from palate.privacy._rewrite_lines import FileChange, Row, dropped_lines, replace, sha256
 
 Kind = Literal["benchmark", "run", "samples", "model", "vectors", "answers"]
 
@@ -46,6 +46,17 @@ class Tally:
         """What came of it."""
         erased = {name: count for name, count in sorted(self.counts.items()) if count}
         return Place(kind=kind, path=str(path), erased=erased, files=self.files, left=list(left))
+
+
+def erase_dropped_lines(folder: Path, tally: Tally, *, write: bool) -> None:
+    """Empty the lines that a repair dropped, since nobody can tell whose they are; how many there were stays."""
+    for file, count in dropped_lines(folder).items():
+        if count:
+            before = sha256(file)
+            tally.counts["lines that could not be read"] += count
+            if write:
+                replace(file, b"\n" * file.read_bytes().count(b"\n"))
+            tally.changed(FileChange(path=str(file), before=before, after=sha256(file)))
 
 
 class Renaming:

@@ -6,11 +6,12 @@ import gzip
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 
+from palate.evaluate import bad_line, fault_of
 from palate.records import PalateError
 
 Row = dict[str, object]
@@ -36,8 +37,11 @@ def sha256(file: Path) -> str | None:
 
 
 def read_rows(file: Path) -> list[Row]:
-    """The rows of a file, or none where there is no file; a torn line is passed over."""
-    return [row for line in _content(file).splitlines() if (row := _row(line)) is not None] if file.is_file() else []
+    """The rows of a file, or none where there is no file; a torn last line is passed over.
+
+    Raises PalateError with file and line number where another line cannot be read: it may be anybody's.
+    """
+    return [row for _, row in _rows(file) if row is not None] if file.is_file() else []
 
 
 def rewrite(file: Path, change: Change, *, write: bool, keep_empty: bool = False) -> FileChange | None:
@@ -46,8 +50,7 @@ def rewrite(file: Path, change: Change, *, write: bool, keep_empty: bool = False
         return None
     lines: list[bytes] = []
     changed = False
-    for line in _content(file).splitlines():
-        row = _row(line)
+    for line, row in _rows(file):
         new = None if row is None else change(row)
         if new is row and row is not None:
             lines.append(line)
@@ -86,11 +89,22 @@ def _content(file: Path) -> bytes:
     return gzip.decompress(content) if file.suffix == ".gz" else content
 
 
-def _row(line: bytes) -> Row | None:
-    try:
-        return msgspec.json.decode(line, type=Row)
-    except msgspec.DecodeError:
-        return None
+def _rows(file: Path) -> Iterator[tuple[bytes, Row | None]]:
+    """Every line with what it says; a torn last one says nothing."""
+    lines = _content(file).splitlines()
+    for number, line in enumerate(lines, start=1):
+        row = None
+        try:
+            row = msgspec.json.decode(line, type=Row)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if number < len(lines):
+                raise bad_line(file, number, fault_of(line, error)) from error
+        yield line, row
+
+
+def dropped_lines(folder: Path) -> dict[Path, int]:
+    """Files of lines that a repair dropped, with how many of them are still to be read there."""
+    return {file: sum(map(bool, file.read_bytes().splitlines())) for file in sorted(folder.glob("*.jsonl.bad"))}
 
 
 def refuse_read_only(folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from palate.privacy._person import Person
-from palate.privacy._rewrite_lines import Row, read_rows
+from palate.privacy._rewrite_lines import Row, dropped_lines, read_rows
 from palate.records import PalateError
 
 WITHHELD = (
@@ -119,6 +119,8 @@ class Reading:
         """All of it."""
         self.note(WITHHELD, self._withheld)
         self.note(QUOTING, self._quoting)
+        for file, count in dropped_lines(self.folder).items():
+            self.note(TORN, count, file)
         content = {"run": str(self.folder), "kind": kind, "files": self.files, **self.lines}
         return msgspec.convert(content, RunExport)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from palate.evaluate import Run, RunWriter, summarise, write_reports
 from palate.privacy._person import Person
-from palate.privacy._places import Place, Renaming, Tally
+from palate.privacy._places import Place, Renaming, Tally, erase_dropped_lines
 from palate.privacy._rewrite_lines import FileChange, Row, read_rows, rewrite, sha256
 
 REPORTS = ("report.html", "report.md", "results.csv", "summary.json")
@@ -57,6 +57,7 @@ def _erase(run: Run, person: Person, *, write: bool) -> tuple[Place, list[str]]:
         tally.changed(rewrite(folder / f"{name}.jsonl", change, write=write, keep_empty=True))
     if tally.files:
         tally.files += _reports(run, write=write)
+    erase_dropped_lines(folder, tally, write=write)
     return tally.place("run", folder), [text for key, text in parts.items() if key not in shown]
 
 

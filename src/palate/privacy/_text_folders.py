@@ -21,7 +21,7 @@ from palate.downstream import (
 )
 from palate.evaluate import Appender
 from palate.privacy._person import Person
-from palate.privacy._places import Place, Renaming, Tally
+from palate.privacy._places import Place, Renaming, Tally, erase_dropped_lines
 from palate.privacy._rewrite_lines import FileChange, Row, read_rows, rewrite, sha256
 from palate.records import PalateError
 
@@ -60,11 +60,6 @@ def is_run_of_texts(folder: Path) -> bool:
     return BonRun.is_one(folder) or GuideRun.is_one(folder)
 
 
-def is_samples(folder: Path) -> bool:
-    """Whether a folder holds samples that runs share."""
-    return (folder / "samples.jsonl").is_file() and not (folder / "items.jsonl").exists()
-
-
 def owners(folder: Path) -> Iterator[tuple[str, str]]:
     """The items of a run and whose they are; of a training run those that were held out."""
     for row in read_rows(folder / "items.jsonl"):
@@ -82,7 +77,8 @@ def erase_from_texts(folder: Path, person: Person, *, write: bool) -> tuple[Plac
     """What was erased from a run or a folder of samples, and the texts that are gone.
 
     Lines of others go where a stranger's profile was shown, since these folders do not keep whose it was, and where
-    a text quotes the user. The same command would make them anew. Reports are made anew, or removed with the last item.
+    a text quotes the user, with what was said of that text. The same command would make them anew. Reports are made
+    anew, or removed with the last item.
     """
     with ExitStack() as stack:
         if write:  # nobody else may write meanwhile
@@ -99,6 +95,7 @@ def _erase(folder: Path, person: Person, *, write: bool) -> tuple[Place, list[st
     strangers = shown_to_others(folder)
     rename = Renaming(gone, (row for row in items if str(row.get("id")) not in gone))
     erased: list[str] = []
+    quoted: set[tuple[str, str]] = set()
 
     def item(row: Row) -> Row | None:
         stays = str(row.get("id")) not in gone
@@ -112,7 +109,10 @@ def _erase(folder: Path, person: Person, *, write: bool) -> tuple[Place, list[st
             own = str(row.get("item")) in gone
             unsure = bool(strangers & {str(row.get("view")), str(row.get("policy_view"))})
             quotes = any(mine in text for text in texts for mine in person.wrote)
-            if not (own or unsure or quotes):
+            key = (str(row.get("policy_view")), str(row.get("item")))
+            if quotes:
+                quoted.add(key)
+            if not (own or unsure or quotes or (key in quoted and not texts)):
                 return row
             tally.counts[what] += 1
             erased.extend(texts)
@@ -122,6 +122,7 @@ def _erase(folder: Path, person: Person, *, write: bool) -> tuple[Place, list[st
     tally.changed(rewrite(folder / "items.jsonl", item, write=write, keep_empty=True))
     if tally.files:
         tally.files += _reports(folder, write=write)
+    erase_dropped_lines(folder, tally, write=write)
     return tally.place("samples" if shared else "run", folder), erased
 
 

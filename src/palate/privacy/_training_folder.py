@@ -10,7 +10,7 @@ import msgspec
 from palate.downstream import PpoRun, summarise_ppo, write_ppo
 from palate.evaluate import Appender
 from palate.privacy._person import Person
-from palate.privacy._places import Place, Tally
+from palate.privacy._places import Place, Tally, erase_dropped_lines
 from palate.privacy._rewrite_lines import FileChange, Row, read_rows, replace, rewrite, sha256
 from palate.privacy._text_folders import REPORTS, goes, shown_to_others, texts_of
 from palate.records import PalateError
@@ -88,6 +88,7 @@ def _erase(folder: Path, person: Person, *, write: bool) -> tuple[Place, list[st
     if reports and write:
         write_ppo(summarise_ppo(PpoRun.open(folder)))
     tally.files += [FileChange(path=str(file), before=content, after=sha256(file)) for file, content in before.items()]
+    erase_dropped_lines(folder, tally, write=write)
     left = [WEIGHTS.format(path=run.policy), *([STRANGERS.format(path=folder)] if strangers else [])]
     return tally.place("run", folder, left), [text for row in lost for text in texts_of(row)]
 

@@ -50,6 +50,8 @@ class Expectations:
         self.samples = run.samples()
         self._ratings = run.ratings()
         self._marks = run.marks()
+        self.lost = run.lost_items((item.id for item in self.items), (item for _, item in self.samples))
+        """Items that the run held once and holds no more."""
         self.clusters = independent_clusters(self.items)
         self.n_clusters = int(self.clusters.max()) + 1
         self._users = np.unique([item.user_id for item in self.items], return_inverse=True)[1]
@@ -79,7 +81,9 @@ class Expectations:
 
     @property
     def complete(self) -> bool:
-        """Whether every sample, rating and mark is there."""
+        """Whether every item, sample, rating and mark is there."""
+        if self.lost:
+            return False
         views = [view.name for view in self.settings.policy_views]
         if any((view, item.id) not in self.samples for view in views for item in self.items):
             return False

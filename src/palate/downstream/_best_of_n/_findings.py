@@ -10,6 +10,7 @@ from palate.downstream._best_of_n._results import BonDifference, Curve, PolicySa
 from palate.downstream._report import change_with_interval, commonest
 from palate.evaluate import (
     CLEAR,
+    LOST,
     Finding,
     Quantity,
     Resamples,
@@ -37,6 +38,8 @@ def findings(
     """Warnings first."""
     found = [*about_samples(policies), *about_left_out(curves), *_over_optimised(expectations, resamples)]
     found += [*_gains(differences), *_in_context(differences)]
+    if expectations.lost:
+        found.append(Finding("warning", LOST.format(count=expectations.lost)))
     return warnings_first(found)
 
 

@@ -6,23 +6,22 @@
     ratings.jsonl   every reward model's scores of these texts
     marks.jsonl     the critic's marks of the same
 
-All but the first grow by whole lines only. A line torn by a crash is dropped and done again.
+All but the first grow by whole lines only. A last line torn by a crash is dropped and made again; any other line that
+cannot be read is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from palate.downstream._best_of_n._settings import KIND, BonSettings
 from palate.downstream._critic import Mark
-from palate.downstream._samples import SampleLine
-from palate.evaluate import Appender, RunFolder, read_lines
+from palate.downstream._samples import SAMPLES, SampleLine
+from palate.evaluate import Appender, Ledger, Needs, RunFolder
 from palate.records import Rating
-
-Line = TypeVar("Line")
 
 
 class PromptItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,6 +52,21 @@ class MarkLine(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[Mark, ...]
 
 
+ITEMS = Ledger("items.jsonl", PromptItem, lambda line: line.id)
+RATINGS = Ledger(
+    "ratings.jsonl",
+    RewardLine,
+    lambda line: (line.policy_view, line.rm, line.view, line.item),
+    Needs(SAMPLES, lambda line: [(line.policy_view, line.item)]),
+)
+MARKS = Ledger(
+    "marks.jsonl",
+    MarkLine,
+    lambda line: (line.policy_view, line.item),
+    Needs(SAMPLES, lambda line: [(line.policy_view, line.item)]),
+)
+
+
 class BonRun(RunFolder[BonSettings]):
     """Reads the folder of a best-of-N run."""
 
@@ -60,33 +74,26 @@ class BonRun(RunFolder[BonSettings]):
     kind = KIND
     made_by = "palate bon"
 
+    @property
+    def ledgers(self) -> Sequence[Ledger[Any]]:
+        """The files that grow by lines, each after those that it needs."""
+        return ITEMS, SAMPLES, RATINGS, MARKS
+
     def items(self) -> list[PromptItem]:
         """The prompts."""
-        return list(self._read("items.jsonl", PromptItem))
+        return list(ITEMS.read(self.folder))
 
     def samples(self) -> dict[tuple[str, str], SampleLine]:
-        """By policy view and item; should a line stand twice, the first counts."""
-        found: dict[tuple[str, str], SampleLine] = {}
-        for line in self._read("samples.jsonl", SampleLine):
-            found.setdefault((line.policy_view, line.item), line)
-        return found
+        """By policy view and item."""
+        return {(line.policy_view, line.item): line for line in SAMPLES.read(self.folder)}
 
     def ratings(self) -> dict[tuple[str, str, str, str], Rating]:
         """By policy view, reward model, view and item."""
-        found: dict[tuple[str, str, str, str], Rating] = {}
-        for line in self._read("ratings.jsonl", RewardLine):
-            found.setdefault((line.policy_view, line.rm, line.view, line.item), line.rating)
-        return found
+        return {(line.policy_view, line.rm, line.view, line.item): line.rating for line in RATINGS.read(self.folder)}
 
     def marks(self) -> dict[tuple[str, str], tuple[Mark, ...]]:
         """By policy view and item."""
-        found: dict[tuple[str, str], tuple[Mark, ...]] = {}
-        for line in self._read("marks.jsonl", MarkLine):
-            found.setdefault((line.policy_view, line.item), line.marks)
-        return found
-
-    def _read(self, name: str, line: type[Line]) -> Iterator[Line]:
-        return read_lines(self.folder / name, line)
+        return {(line.policy_view, line.item): line.marks for line in MARKS.read(self.folder)}
 
 
 class BonWriter:

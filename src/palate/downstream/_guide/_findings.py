@@ -6,15 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from palate.downstream._guide._results import Figure, PairResult, TextResult
 from palate.downstream._report import change_with_interval, commonest
-from palate.evaluate import CLEAR, Finding, Severity, chance_of_error, count, percent, warnings_first
+from palate.evaluate import CLEAR, LOST, Finding, Severity, chance_of_error, count, percent, warnings_first
 
 MANY_EMPTY = 0.1
 MANY_CUT = 0.5
 
 
-def findings(accuracies: Sequence[PairResult], texts: Sequence[TextResult]) -> list[Finding]:
-    """Warnings first."""
+def findings(accuracies: Sequence[PairResult], texts: Sequence[TextResult], lost: int = 0) -> list[Finding]:
+    """Warnings first; `lost` is how many items the run held once and holds no more."""
     found = [*_left_out(accuracies), *about_texts(texts), *_accuracies(accuracies), *_over_alone(texts)]
+    if lost:
+        found.append(Finding("warning", LOST.format(count=lost)))
     return warnings_first(found)
 
 

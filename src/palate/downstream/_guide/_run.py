@@ -9,20 +9,21 @@
     outcomes.jsonl     what each reward model says of what was written, all weights in one ask
     marks.jsonl        what the critic says of it
 
-All but the first grow by whole lines only. A line torn by a crash is dropped and done again.
+All but the first grow by whole lines only. A last line torn by a crash is dropped and made again; any other line that
+cannot be read is an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from palate.downstream._critic import Mark
 from palate.downstream._guide._settings import KIND, GuideSettings
-from palate.evaluate import Appender, RunFolder, read_lines
+from palate.evaluate import Appender, Ledger, Needs, RunFolder
 from palate.records import Rating
 
 Line = TypeVar("Line")
@@ -160,46 +161,63 @@ def pair_key(line: TokenRewardLine | OutcomeLine) -> PairKey:
     return (line.policy_view, line.rm, line.view, line.item)
 
 
+ITEMS = Ledger("items.jsonl", GuideItem, lambda line: line.id)
+LIKELIHOODS = Ledger("likelihoods.jsonl", LikelihoodLine, lambda line: (line.policy_view, line.item))
+REWARDS = Ledger(
+    "rewards.jsonl", TokenRewardLine, pair_key, Needs(LIKELIHOODS, lambda line: [(line.policy_view, line.item)])
+)
+RATINGS = Ledger("ratings.jsonl", PairRatingLine, lambda line: (line.rm, line.view, line.item))
+GENERATIONS = Ledger("generations.jsonl", GeneratedLine, text_key)
+MARKS = Ledger("marks.jsonl", GuideMarkLine, text_key, Needs(GENERATIONS, lambda line: [text_key(line)]))
+
+
 class GuideRun(RunFolder[GuideSettings]):
-    """Reads the folder of a guided run. Should a line stand twice, the first counts."""
+    """Reads the folder of a guided run."""
 
     settings_type = GuideSettings
     kind = KIND
     made_by = "palate guide"
 
+    @property
+    def ledgers(self) -> Sequence[Ledger[Any]]:
+        """The files that grow by lines, each after those that it needs."""
+        return ITEMS, LIKELIHOODS, REWARDS, RATINGS, GENERATIONS, MARKS, self._outcomes
+
+    @property
+    def _outcomes(self) -> Ledger[OutcomeLine]:
+        return Ledger("outcomes.jsonl", OutcomeLine, pair_key, Needs(GENERATIONS, self._rated_texts))
+
+    def _rated_texts(self, line: OutcomeLine) -> list[TextKey]:
+        weights = self.settings.weights
+        return [written_key(line.policy_view, line.rm, line.view, weight, line.item) for weight in weights]
+
     def items(self) -> list[GuideItem]:
         """The prompts."""
-        return list(read_lines(self.folder / "items.jsonl", GuideItem))
+        return list(ITEMS.read(self.folder))
 
     def likelihoods(self) -> dict[tuple[str, str], LikelihoodLine]:
         """By policy view and item: the responses of a comparison under the policy."""
-        return self._read("likelihoods.jsonl", LikelihoodLine, lambda line: (line.policy_view, line.item))
+        return {(line.policy_view, line.item): line for line in LIKELIHOODS.read(self.folder)}
 
     def rewards(self) -> dict[PairKey, TokenRewardLine]:
         """By policy view, reward model, view and item: the rewards of the same tokens."""
-        return self._read("rewards.jsonl", TokenRewardLine, pair_key)
+        return {pair_key(line): line for line in REWARDS.read(self.folder)}
 
     def ratings(self) -> dict[tuple[str, str, str], PairRatingLine]:
         """By reward model, view and item: what the reward model says of the whole responses."""
-        return self._read("ratings.jsonl", PairRatingLine, lambda line: (line.rm, line.view, line.item))
+        return {(line.rm, line.view, line.item): line for line in RATINGS.read(self.folder)}
 
     def generations(self) -> dict[TextKey, GeneratedLine]:
         """By policy view, reward model, view, weight and item; the policy alone has no reward model and no view."""
-        return self._read("generations.jsonl", GeneratedLine, text_key)
+        return {text_key(line): line for line in GENERATIONS.read(self.folder)}
 
     def outcomes(self) -> dict[PairKey, OutcomeLine]:
         """By policy view, reward model, view and item: the rewards of what was written, one for each weight."""
-        return self._read("outcomes.jsonl", OutcomeLine, pair_key)
+        return {pair_key(line): line for line in self._outcomes.read(self.folder)}
 
     def marks(self) -> dict[TextKey, GuideMarkLine]:
         """As generations."""
-        return self._read("marks.jsonl", GuideMarkLine, text_key)
-
-    def _read(self, name: str, kind: type[Line], key: Callable[[Line], Key]) -> dict[Key, Line]:
-        found: dict[Key, Line] = {}
-        for line in read_lines(self.folder / name, kind):
-            found.setdefault(key(line), line)
-        return found
+        return {text_key(line): line for line in MARKS.read(self.folder)}
 
 
 class Kept(Generic[Key, Line]):

@@ -25,6 +25,8 @@ def summarise_guide(run: GuideRun, weights: Sequence[float] | None = None) -> Gu
     settings, items = run.settings, run.items()
     if not items:
         raise PalateError(f"{run.folder / 'items.jsonl'} holds no items; the run cannot be read")
+    referred = [*(key[-1] for key in run.likelihoods()), *(key[-1] for key in run.generations())]
+    lost = run.lost_items((item.id for item in items), referred)
     clusters = independent_clusters(items)
     resamples = Resamples(int(clusters.max()) + 1, settings.seed)
     users = np.array([item.user_id for item in items])
@@ -55,8 +57,8 @@ def summarise_guide(run: GuideRun, weights: Sequence[float] | None = None) -> Gu
         items=len(items),
         pairs=sum(item.preferred is not None for item in items) if settings.accuracy else 0,
         users=len(set(users)),
-        complete=all(pairs.complete(*one) for one in asked) and (texts is None or texts.complete),
+        complete=not lost and all(pairs.complete(*one) for one in asked) and (texts is None or texts.complete),
         accuracies=accuracies,
         texts=written,
-        findings=findings(accuracies, written),
+        findings=findings(accuracies, written, lost),
     )

@@ -27,11 +27,11 @@ def judge_held_out(
     report: Report,
 ) -> None:
     """Write, rate and mark what is missing. Both policies' texts are one ask, so that their rewards compare."""
-    known = run.held_out()
-    pending = [prompt for prompt in prompts if prompt.item.id not in known]
     some = max(1, AT_ONCE // run.settings.test_samples)
     appender = Appender(run.folder / "held_out.jsonl")
     try:
+        known = run.held_out()
+        pending = [prompt for prompt in prompts if prompt.item.id not in known]
         for start in range(0, len(pending), some):
             report("both policies write for held-out users", len(known) + start, len(prompts))
             batch = pending[start : start + some]

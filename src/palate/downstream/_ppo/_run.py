@@ -11,14 +11,16 @@ held_out.jsonl   what both policies wrote for each held-out prompt, with rewards
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from palate.downstream._critic import Mark
 from palate.downstream._ppo._results import StepLine
 from palate.downstream._ppo._settings import KIND, PpoSettings
-from palate.evaluate import RunFolder, read_lines, write_whole
+from palate.evaluate import Ledger, RunFolder, write_whole
 from palate.records import PalateError, Rating
 
 
@@ -58,6 +60,11 @@ class HeldOutLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return self.item
 
 
+STEPS = Ledger("steps.jsonl", StepLine, lambda line: line.step)
+SECONDS = Ledger("seconds.jsonl", SecondsLine)
+HELD_OUT = Ledger("held_out.jsonl", HeldOutLine, lambda line: line.item)
+
+
 class PpoRun(RunFolder[PpoSettings]):
     """Reads the folder of a training run."""
 
@@ -72,6 +79,11 @@ class PpoRun(RunFolder[PpoSettings]):
         return cls.create_or_resume(parent, settings, {"split.json": content})
 
     @property
+    def ledgers(self) -> Sequence[Ledger[Any]]:
+        """The files that grow by lines."""
+        return STEPS, SECONDS, HELD_OUT
+
+    @property
     def policy(self) -> Path:
         """Where the trained policy lies once training is over."""
         return self.folder / "policy"
@@ -84,20 +96,17 @@ class PpoRun(RunFolder[PpoSettings]):
             raise PalateError(f"{self.folder / 'split.json'} cannot be read: {error}") from error
 
     def steps(self) -> list[StepLine]:
-        """The curve as far as it goes; of a step that was taken twice the later line counts."""
-        seconds = {line.step: line.seconds for line in read_lines(self.folder / "seconds.jsonl", SecondsLine)}
-        return [line.timed(seconds.get(line.step, 0.0)) for line in read_lines(self.folder / "steps.jsonl", StepLine)]
+        """The curve as far as it goes; of a step that was timed twice the later line counts."""
+        seconds = {line.step: line.seconds for line in SECONDS.read(self.folder)}
+        return [line.timed(seconds.get(line.step, 0.0)) for line in STEPS.read(self.folder)]
 
     def cut_curve(self, step: int) -> None:
         """Drop the lines of steps that a checkpoint does not know, since they are taken again."""
-        lines = [line for line in read_lines(self.folder / "steps.jsonl", StepLine) if line.step <= step]
+        lines = [line for line in STEPS.read(self.folder) if line.step <= step]
         if lines or (self.folder / "steps.jsonl").exists():
             content = b"".join(msgspec.json.encode(line.timed(0.0)) + b"\n" for line in lines)
             write_whole(self.folder / "steps.jsonl", content)
 
     def held_out(self) -> dict[str, HeldOutLine]:
-        """By item; should a line stand twice, the first counts."""
-        found: dict[str, HeldOutLine] = {}
-        for line in read_lines(self.folder / "held_out.jsonl", HeldOutLine):
-            found.setdefault(line.item, line)
-        return found
+        """By item."""
+        return {line.item: line for line in HELD_OUT.read(self.folder)}

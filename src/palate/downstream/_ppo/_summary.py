@@ -13,6 +13,7 @@ from palate.downstream._ppo._results import Change, Example, PpoSummary, Written
 from palate.downstream._ppo._run import HeldOutLine, PpoRun
 from palate.evaluate import (
     SMALLEST_GROUP,
+    Finding,
     Floats,
     Quantity,
     Resamples,
@@ -25,6 +26,7 @@ from palate.evaluate import (
 
 EXAMPLES = 6
 LONGEST_EXAMPLE = 2_000
+LOST = "the curve lacks {count} of {taken} steps: their lines in steps.jsonl are lost"
 
 
 def summarise_ppo(run: PpoRun) -> PpoSummary:
@@ -35,6 +37,8 @@ def summarise_ppo(run: PpoRun) -> PpoSummary:
     values = _Values(_scores(lines), _rewards(lines), _agreements(lines))
     score, reward, agreement = (_change(lines, one, settings.seed) for one in values)
     before, after = (_written(lines, values, side) for side in (0, 1))
+    taken = settings.training.steps if run.policy.exists() else max((line.step for line in curve), default=0)
+    lost = [Finding("warning", LOST.format(count=taken - len(curve), taken=taken))] if taken > len(curve) else []
     complete = run.policy.exists() and len(lines) == len(split.test_items)
     return PpoSummary(
         run=str(run.folder),
@@ -63,7 +67,7 @@ def summarise_ppo(run: PpoRun) -> PpoSummary:
         reward=reward,
         agreement=agreement,
         parts=_parts(lines, settings.seed),
-        findings=findings(curve, before, after, score, reward, agreement) if curve else [],
+        findings=[*lost, *(findings(curve, before, after, score, reward, agreement) if curve else [])],
         examples=[_example(line) for line in lines[:: max(1, len(lines) // EXAMPLES)][:EXAMPLES]],
     )
 
