@@ -204,8 +204,8 @@ def _warnings(run: Run, ratings: Ratings) -> list[str]:
     found = []
     if ratings.lost:
         found.append(LOST.format(count=ratings.lost))
-    if to_make := ratings.missing - ratings.lost * len(ratings.credits):
-        found.append(f"{to_make} ratings are still to be made: run the same command again.")
+    if ratings.to_make:
+        found.append(f"{ratings.to_make} ratings are still to be made: run the same command again.")
     if ratings.n_clusters < 30:
         found.append(f"Independent users or couples: only {ratings.n_clusters}. Intervals from so few can mislead.")
     for (rm, view), credits in ratings.credits.items():
