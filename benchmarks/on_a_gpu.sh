@@ -30,14 +30,10 @@ part() { # NAME COMMAND ...: run it unless it is done, and keep what it prints
 }
 
 palate() { "$python" -m palate "$@"; }
-ppo_side_by_side() { # two at once, since one run leaves the GPU waiting; the models that pay are trained first
-    local ours=("$python" benchmarks/ppo_sim.py --out "$folder/ppo" --batch-tokens 16384) rewards
-    "${ours[@]}" --minutes 0 >/dev/null
-    for rewards in "sim impersonal" "personal random"; do
-        "${ours[@]}" --rewards $rewards >"$folder/ppo-${rewards// /-}.txt" 2>&1 &
-    done
-    wait
-    "${ours[@]}" --report --picture "$folder/ppo-curves.svg"
+ppo_tuned() { # a learning rate for each reward on one seed, then other users at these rates
+    local ours=("$python" benchmarks/ppo_sim.py --batch-tokens 32768 --at-once 3)
+    "${ours[@]}" --out "$folder/ppo-tuning" --tune "$folder/rates.json" &&
+        "${ours[@]}" --out "$folder/ppo" --rates "$folder/rates.json" --picture "$folder/ppo-curves.svg"
 }
 model=smollm2,device=cuda
 steering=(--policy "$model" --rm embedding --rm overlap --rm "likelihood:$model" -n 16 --temperature 0.7 --out "$folder/runs")
@@ -60,7 +56,7 @@ for name in ${parts[*]}; do
             part squality palate steer squality "${steering[@]}" "${examples[@]}" --view posts:3 --budget words:800 \
                 --tokens 128 --limit 200
             ;;
-        ppo) part ppo ppo_side_by_side ;;
+        ppo) part ppo ppo_tuned ;;
         *) echo "no part is called $name; there are bon, guide, serve, steer, ppo, scoring and sampling" >&2 && exit 2 ;;
     esac
 done

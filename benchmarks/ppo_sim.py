@@ -1,16 +1,22 @@
-"""Does training with a personal reward serve people better? SmolLM2, simulated users, four rewards, several seeds.
+"""Does training with a personal reward serve people better? SmolLM2, simulated users, several rewards and seeds.
 
-    python benchmarks/ppo_sim.py --out ppo-sim                    # on a GPU; two to four minutes a run, twelve runs
-    python benchmarks/ppo_sim.py --out ppo-sim --report           # the table of what is there, without training
-    python benchmarks/ppo_sim.py --out ppo-sim --report --picture curves.svg
+    python benchmarks/ppo_sim.py --out tuning --tune rates.json --at-once 3       # a learning rate for each reward
+    python benchmarks/ppo_sim.py --out ppo-sim --rates rates.json --at-once 3     # train with them, on other users
+    python benchmarks/ppo_sim.py --out ppo-sim --report --picture curves.svg      # the table of what is there
     python benchmarks/ppo_sim.py --out ppo-sim --would-pay        # what others would have paid for the texts of `sim`
     python benchmarks/ppo_sim.py --policy FOLDER --seeds 0 --rewards sim --steps 5 --users 24    # a small try
 
-Rewards: `sim`, the user's true utility; `personal`, a model (per-user weights on countable traits) that was trained
-on other simulated users and knows these by the judgements it is shown; `meaning`, the same on a sentence embedding;
+Rewards: `sim`, the user's true utility; `style`, the true utility without the user's topic; `personal`, a model
+(per-user weights on countable traits) that was trained on other simulated users and knows these by the judgements it
+is shown; `meaning`, the same on a sentence embedding. Controls: `stranger`, the true utility of somebody else;
 `impersonal`, Bradley-Terry on the traits; `random`. The critic is the true utility in all cases, on users and prompts
 that were held out. Users care for traits of style and for a topic, and the table tells the topics' part of the change.
-The same command goes on where it stopped; a run that is done is read from its folder.
+After training, both policies write once more while they are shown the tastes of a stranger: what is gained then is
+not personal.
+
+A rate is chosen by the reward's own rise on held-out users, in deviations of its scores of the untrained policy's
+texts for one prompt, and never by the critic. Run the same command again to resume; a finished run is read from its
+folder.
 """
 
 from __future__ import annotations
@@ -22,6 +28,9 @@ from pathlib import Path
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != Path(__file__).parent.resolve()]
 
 import argparse
+import random
+import subprocess
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -34,11 +43,24 @@ from rich.console import Console
 from rich.table import Table
 
 from palate.data import load_benchmark
-from palate.downstream import Mark, PpoRun, PpoSummary, Training, ppo, write_ppo
+from palate.downstream import (
+    Draft,
+    Mark,
+    PpoRun,
+    PpoSummary,
+    SimulatedCritic,
+    SimulatedReward,
+    Training,
+    ppo,
+    taste_of,
+    utility,
+    write_ppo,
+)
+from palate.engine import Failure, LocalModel, Sampling, WriteRequest
 from palate.evaluate import Estimate, Quantity, Resamples, independent_clusters, intervals, percent, ratio
 from palate.personal import PersonalModel
-from palate.records import Ask, Benchmark, RewardModel, View
-from palate.rewards import load_reward_model, rate
+from palate.records import Ask, Benchmark, Rating, RewardModel, View
+from palate.rewards import conversation, load_reward_model, rate
 from palate.views import ViewBuilder, parse_view
 
 OTHERS = 1000
@@ -48,8 +70,18 @@ METHODS = {
     "meaning": ("per-user", "minilm"),
     "impersonal": ("bradley-terry", "traits"),
 }
-REWARDS = ("sim", *METHODS, "random")
-USUAL = ("sim", "personal", "impersonal", "random")
+REWARDS = ("sim", "style", "personal", "meaning", "stranger", "impersonal", "random")
+TUNED = ("personal", "meaning", "style", "sim")
+"""Those that can rise, in the order in which they are run, should time run out."""
+CONTROLS = {"stranger": "sim", "random": "personal", "impersonal": None}
+"""What cannot rise is trained at the rate of another reward; `impersonal` at `--learning-rates`."""
+SEEDS, STEPS, RATE = [200, 201, 202], 60, 4e-5
+TUNING_SEED, TUNING_STEPS = 100, 30
+TUNING_RATES = (8e-5, 1.6e-4, 4e-5, 3.2e-4)
+LEAST_RISE = 0.4
+"""Deviations by which a reward has to rise in tuning: `sim` was about there after 30 steps at 4e-5."""
+MOST_KL = 60.0
+"""Nats for each text; beyond it, or with half of the entropy gone, a rate is not stable."""
 
 
 class Found(NamedTuple):
@@ -59,28 +91,65 @@ class Found(NamedTuple):
     summary: PpoSummary
     run: PpoRun
 
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return self.run.settings.training.learning_rate
+
+
+class StyleReward:
+    """The truth about style alone: a simulated user's utility without what their topic adds."""
+
+    name = "style"
+    knows_users = True
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with whatever could change a utility."""
+        return f"style-{SimulatedReward().fingerprint}"
+
+    def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+        """The utility of each response; unscored wherever the whole utility is."""
+        return [_style(ask, whole) for ask, whole in zip(asks, SimulatedReward().rate(asks), strict=True)]
+
+
+def _style(ask: Ask, whole: Rating) -> Rating:
+    if whole.scores is None or ask.view.user_id is None:
+        return whole
+    taste = {name: weight for name, weight in taste_of(ask.view.user_id).items() if not name.startswith("topic:")}
+    return Rating([utility(taste, response) for response in ask.responses])
+
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--policy", default="smollm2")
-    parser.add_argument("--rewards", nargs="+", choices=REWARDS, default=USUAL)
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--rewards", nargs="+", choices=REWARDS, help="all, or with --tune those that can rise")
+    parser.add_argument("--seeds", nargs="+", type=int, help=f"{SEEDS}, or {TUNING_SEED} with --tune")
     parser.add_argument("--users", type=int, default=120)
-    parser.add_argument("--judgements", type=int, default=20, help="of each user; another number makes other items")
-    parser.add_argument("--known", type=int, default=12, help="how many of them the reward model sees")
+    parser.add_argument("--judgements", type=int, default=200, help="of each user; another number makes other items")
+    parser.add_argument("--known", type=int, default=200, help="how many of them the reward model sees")
     parser.add_argument("--policy-view", default="oracle", help="what the policy sees")
     parser.add_argument("--algorithm", choices=("ppo", "rloo"), default="ppo")
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, help=f"{STEPS}, or {TUNING_STEPS} with --tune")
     parser.add_argument("--prompts", type=int, default=64)
     parser.add_argument("--samples", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=96)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--minibatches", type=int, default=2)
-    parser.add_argument("--learning-rate", type=float, default=4e-5)
+    parser.add_argument("--learning-rates", nargs="+", type=float, help="a run with each")
+    parser.add_argument("--rates", type=Path, help="take each reward's learning rate from this file of --tune")
+    parser.add_argument(
+        "--tune",
+        type=Path,
+        metavar="FILE",
+        help="train at several rates on a seed of their own, and choose one for each reward",
+    )
     parser.add_argument("--kl", type=float, default=0.05)
     parser.add_argument("--batch-tokens", type=int, default=0)
-    parser.add_argument("--minutes", type=float, default=1e9, help="begin no run after this long")
+    parser.add_argument("--at-once", type=int, default=1, help="runs side by side, each in a process of its own")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no run that would end after this long")
     parser.add_argument("--out", type=Path, default=Path("ppo-sim"))
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)  # this process is one run
     parser.add_argument("--report", action="store_true")
     parser.add_argument(
         "--would-pay",
@@ -88,13 +157,51 @@ def arguments() -> argparse.Namespace:
         help="rate the texts of runs with `sim` by the other models; no policy is trained",
     )
     parser.add_argument("--picture", type=Path, help="draw the curves of all runs into this SVG file")
-    return parser.parse_args()
+    options = parser.parse_args()
+    tune = options.tune is not None
+    options.rewards = options.rewards or (TUNED if tune else (*TUNED, *CONTROLS))
+    options.seeds = options.seeds or ([TUNING_SEED] if tune else SEEDS)
+    options.steps = options.steps or (TUNING_STEPS if tune else STEPS)
+    options.learning_rates = options.learning_rates or (TUNING_RATES if tune else [RATE])
+    return options
 
 
-def reward_model(name: str, folder: Path) -> str:
+SAME = (
+    "policy", "users", "judgements", "known", "policy_view", "algorithm", "steps", "prompts", "samples", "tokens",
+    "epochs", "minibatches", "kl", "batch_tokens", "out",
+)  # fmt: skip
+"""Options that every run of a command shares."""
+
+
+class Job(NamedTuple):
+    """A run that is to be made."""
+
+    seed: int
+    rate: float
+    reward: str
+
+
+def jobs(options: argparse.Namespace) -> list[Job]:
+    """Controls last, and seed by seed, so that whatever is done when time runs out compares the rewards."""
+    chosen: dict[str, float] = msgspec.json.decode(options.rates.read_bytes()) if options.rates else {}
+    usual = options.learning_rates
+    rates = {reward: [chosen[reward]] if reward in chosen else usual for reward in options.rewards}
+    wanted = [
+        Job(seed, rates[reward][place], reward)
+        for seed in options.seeds
+        for place in range(len(usual))
+        for reward in options.rewards
+        if place < len(rates[reward])
+    ]
+    return sorted(wanted, key=lambda job: job.reward in CONTROLS)
+
+
+def reward_model(name: str, folder: Path) -> str | RewardModel:
     """What `--rm` calls it; one that is learned is trained once."""
+    if name == "style":
+        return StyleReward()
     if name not in METHODS:
-        return name
+        return "sim" if name == "stranger" else name
     method, features = METHODS[name]
     target = folder / "models" / name
     if not (target / "model.json").exists():
@@ -104,8 +211,9 @@ def reward_model(name: str, folder: Path) -> str:
     return f"personal:{target}"
 
 
-def runs(options: argparse.Namespace) -> Iterator[Found]:
-    models = {reward: reward_model(reward, options.out) for reward in options.rewards}
+def train(options: argparse.Namespace, job: Job) -> Found:
+    """One run, and what both policies write when they are shown a stranger's tastes."""
+    started = time.monotonic()
     training = Training(
         algorithm=options.algorithm,
         steps=options.steps,
@@ -114,48 +222,184 @@ def runs(options: argparse.Namespace) -> Iterator[Found]:
         tokens=options.tokens,
         epochs=options.epochs,
         minibatches=options.minibatches,
-        learning_rate=options.learning_rate,
+        learning_rate=job.rate,
         kl=options.kl,
         unscored="leave-out",  # an empty text has no utility; it is not paid, and it does not end the run
         batch_tokens=options.batch_tokens,
     )
-    begun = time.monotonic()
-    for seed in options.seeds:
-        for reward in options.rewards:
-            if time.monotonic() - begun > 60 * options.minutes:
-                return
-            started = time.monotonic()
-            summary = ppo(
-                f"sim,users={options.users},seed={seed},judgements={options.judgements}",
-                options.policy,
-                models[reward],
-                "sim",
-                view=f"judgements:{options.known}",
-                policy_view=options.policy_view,
-                training=training,
-                checkpoint_every=options.steps,
-                seed=seed,
-                out=options.out,
-                say=print,
+    benchmark = load_benchmark(f"sim,users={options.users},seed={job.seed},judgements={options.judgements}")
+    view = f"judgements:{options.known}"
+    summary = ppo(
+        benchmark,
+        options.policy,
+        reward_model(job.reward, options.out),
+        "sim",
+        view=f"swapped:{view}" if job.reward == "stranger" else view,
+        policy_view=options.policy_view,
+        training=training,
+        checkpoint_every=options.steps,
+        seed=job.seed,
+        out=options.out,
+        on_step=lambda line, steps: print(f"{line.step}/{steps} {line.reward:.3f} {line.kl:.1f} {line.seconds:.1f} s"),
+        say=print,
+    )
+    write_ppo(summary)
+    run = PpoRun.open(Path(summary.run))
+    write_as_strangers(run, options.policy, benchmark)
+    change = summary.score
+    told = "no score" if change is None else f"{change.difference:+.3f} ({change.low} to {change.high})"
+    print(f"{job.reward}, seed {job.seed}, {job.rate:g}: {told}, {time.monotonic() - started:.0f} s", flush=True)
+    return Found(job.reward, summary, run)
+
+
+def train_all(options: argparse.Namespace) -> None:
+    """Every run in a process of its own; what it prints is kept in `logs`."""
+    for reward in options.rewards:
+        reward_model(reward, options.out)  # before several processes would train the same one
+    waiting, lock, begun, longest = jobs(options), threading.Lock(), time.monotonic(), 0.0
+    logs = options.out / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    same = [argument for name in SAME for argument in (f"--{name.replace('_', '-')}", str(getattr(options, name)))]
+
+    def work() -> None:
+        nonlocal longest
+        while True:
+            with lock:
+                if not waiting or time.monotonic() - begun + longest > 60 * options.minutes:
+                    return
+                job = waiting.pop(0)
+            own = ["--seeds", str(job.seed), "--learning-rates", repr(job.rate), "--rewards", job.reward]
+            log, started = logs / f"{job.reward}-{job.seed}-{job.rate:g}.txt", time.monotonic()
+            with log.open("w") as printed:
+                command = [sys.executable, "-u", __file__, "--one", *own, *same]
+                failed = subprocess.run(command, stdout=printed, stderr=subprocess.STDOUT).returncode
+            longest = max(longest, time.monotonic() - started)
+            last = log.read_text().strip().rpartition("\n")[2]
+            print(f"{time.monotonic() - begun:.0f} s: {'FAILED: ' if failed else ''}{last}", flush=True)
+
+    workers = [threading.Thread(target=work) for _ in range(options.at_once)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if waiting:
+        print(f"out of time, not begun: {', '.join(f'{job.reward} {job.seed} {job.rate:g}' for job in waiting)}")
+
+
+class StrangerLine(msgspec.Struct, frozen=True):
+    """What both policies wrote for a held-out prompt when they were shown somebody else's tastes."""
+
+    item: str
+    stranger: str
+    marks: tuple[Mark, ...]
+    """Of the user whose prompt it is: of the untrained policy's texts, then of as many of the trained one's."""
+
+
+def _strangers_file(run: PpoRun) -> Path:
+    return run.folder.parent / "strangers" / f"{run.folder.name}.jsonl"
+
+
+def _couple(user: str) -> int:
+    return int(user.rpartition("-")[2]) // 2
+
+
+def write_as_strangers(run: PpoRun, policy: str, benchmark: Benchmark) -> None:
+    """Let both policies write for held-out prompts once more, with the tastes of another held-out user before them."""
+    file = _strangers_file(run)
+    if file.exists():
+        return
+    lines = list(run.held_out().values())
+    users = sorted({line.user_id for line in lines})
+    items = {item.id: item for item in benchmark.comparisons}
+    anyone = {item.user_id: item for item in benchmark.comparisons}
+    strangers = [
+        random.Random(line.item).choice([user for user in users if _couple(user) != _couple(line.user_id)])
+        for line in lines
+    ]
+    views = ViewBuilder(benchmark).build(run.settings.policy_view, [anyone[user] for user in strangers])
+    training, requests = run.settings.training, []
+    for line, view in zip(lines, views, strict=True):
+        assert isinstance(view, View)
+        ask = Ask(id=line.item, prompt=line.prompt, responses=(), view=view)
+        sampling = Sampling(
+            most_tokens=training.tokens,
+            temperature=training.temperature,
+            top_p=1.0,
+            seed=random.Random(f"{run.settings.seed} {line.item}").getrandbits(31),
+        )
+        turns = conversation(ask)
+        requests.append(WriteRequest(turns=turns, sampling=sampling, samples=run.settings.test_samples))
+    written = [LocalModel(name).write(requests) for name in (policy, str(run.policy))]
+    told = []
+    for line, stranger, *answers in zip(lines, strangers, *written, strict=True):
+        texts = [text.text for answer in answers if not isinstance(answer, Failure) for text in answer]
+        marks = SimulatedCritic().judge([Draft(item=items[line.item], text=text) for text in texts])
+        told.append(StrangerLine(line.item, stranger, tuple(marks)))
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in told))
+
+
+def as_strangers(run: PpoRun) -> Estimate | None:
+    """The critic's change from the untrained to the trained policy when both are shown a stranger's tastes."""
+    file = _strangers_file(run)
+    if not file.exists():
+        return None
+    lines = run.held_out()
+    clusters = dict(zip(lines, independent_clusters(list(lines.values())), strict=True))
+    totals = np.zeros((max(clusters.values()) + 1, 2))
+    for line in msgspec.json.Decoder(StrangerLine).decode_lines(file.read_bytes()):
+        before, after = _halves([mark.score for mark in line.marks])
+        if before and after:
+            totals[clusters[line.item]] += np.mean(after) - np.mean(before), 1
+    [estimate] = intervals([Quantity(totals, ratio)], Resamples(len(totals)))
+    return estimate
+
+
+def own_reward(run: PpoRun) -> Paid:
+    """What the run's own reward model says of the texts of held-out users."""
+    return paid(run, [line.rating.scores or [None] * len(line.texts) for line in run.held_out().values()])
+
+
+def choose(found: Sequence[Found]) -> dict[str, float]:
+    """For each reward the lowest stable rate at which it rose enough; else the stable one at which it rose most."""
+    rates: dict[str, float] = {}
+    for reward in REWARDS:
+        rises = {}
+        for row in sorted((row for row in found if row.reward == reward), key=lambda row: row.rate):
+            curve, gain = row.summary.curve, own_reward(row.run).gain if row.summary.complete else None
+            divergence, entropy = (
+                float(np.mean([getattr(line, name) for line in curve[-5:]])) for name in ("kl", "entropy")
             )
-            write_ppo(summary)
-            change = summary.score
-            told = "no score" if change is None else f"{change.difference:+.3f} ({change.low} to {change.high})"
-            print(f"{reward}, seed {seed}: {told}, {time.monotonic() - started:.0f} s", flush=True)
-            yield Found(reward, summary, PpoRun.open(Path(summary.run)))
+            stable = gain is not None and divergence <= MOST_KL and entropy >= curve[0].entropy / 2
+            print(
+                f"{reward} at {row.rate:g}: {_told(gain)} deviations, KL {divergence:.1f}, "
+                f"entropy {curve[0].entropy:.2f} to {entropy:.2f}{'' if stable else ', not stable'}"
+            )
+            if stable and gain is not None:
+                rises[row.rate] = gain.value
+        if rises:
+            enough = [rate for rate, rise in rises.items() if rise >= LEAST_RISE]
+            rates[reward] = min(enough) if enough else max(rises, key=rises.__getitem__)
+            print(f"{reward}: {rates[reward]:g}{'' if enough else f', where it rose most; at none by {LEAST_RISE}'}")
+    for control, other in CONTROLS.items():
+        if other in rates:
+            rates[control] = rates[other]
+    return rates
 
 
 def read(folder: Path) -> Iterator[Found]:
     for file in sorted(folder.glob("*/summary.json")):
         summary = msgspec.json.decode(file.read_bytes(), type=PpoSummary)
         run = PpoRun.open(file.parent)
-        yield Found(Path(run.settings.reward_model.identity["spec"]).name, summary, run)
+        model = run.settings.reward_model
+        name = Path(model.identity.get("spec", model.label)).name
+        yield Found("stranger" if run.settings.view.whose != "own" else name, summary, run)
 
 
-def _order(row: Found) -> tuple[int, int, str, int]:
+def _order(row: Found) -> tuple[int, int, str, float, int]:
     one = row.summary
     known = one.view.rpartition(":")[2]
-    return REWARDS.index(row.reward), int(known) if known.isdigit() else 0, one.policy_view, one.seed
+    return REWARDS.index(row.reward), int(known) if known.isdigit() else 0, one.policy_view, row.rate, one.seed
 
 
 def _halves(values: Sequence[float | None]) -> tuple[list[float], list[float]]:
@@ -184,27 +428,33 @@ def of_topics(run: PpoRun) -> float:
     return float(np.mean(changes))
 
 
+def _told(estimate: Estimate | None) -> str:
+    return "" if estimate is None else f"{estimate.value:+.2f} ({estimate.low:+.2f} to {estimate.high:+.2f})"
+
+
 def table(found: list[Found]) -> Table:
     made = Table(box=MARKDOWN)
-    for title in ("reward", "reward sees", "seed", "policy sees"):
+    for title in ("reward", "sees", "rate", "seed"):
         made.add_column(title)
-    numbers = ("critic's score", "95%", "p", "topics", "own reward", "agree", "KL", "entropy", "tokens", "training, s")
-    for title in numbers:
+    numbers = ("critic's score", "95%", "p", "topics", "shown a stranger's tastes", "own reward, deviations")
+    for title in (*numbers, "agree", "KL", "entropy", "tokens", "training, s"):
         made.add_column(title, justify="right")
-    for reward, one, run in sorted(found, key=_order):
+    for row in sorted(found, key=_order):
+        one, run = row.summary, row.run
         if one.score is None or one.before is None or one.after is None or not one.complete:
             continue
         low, high = one.score.low, one.score.high
         made.add_row(
-            reward,
+            row.reward,
             one.view,
+            f"{row.rate:g}",
             str(one.seed),
-            one.policy_view,
             f"{one.before.score:.3f} to {one.after.score:.3f} ({one.score.difference:+.3f})",
             "" if low is None or high is None else f"{low:+.3f} to {high:+.3f}",
             f"{one.score.p:.3f}",
             f"{of_topics(run):+.3f}",
-            "" if one.reward is None else f"{one.reward.difference:+.3f}",
+            _told(as_strangers(run)),
+            _told(own_reward(run).gain),
             " to ".join(percent(side.agreement) for side in (one.before, one.after)),
             f"{one.curve[-1].kl:.1f}",
             f"{one.curve[0].entropy:.2f} to {one.curve[-1].entropy:.2f}",
@@ -215,7 +465,7 @@ def table(found: list[Found]) -> Table:
 
 
 PANELS = {"reward paid": "reward", "KL, nats a text": "kl", "entropy, nats a token": "entropy", "tokens": "length"}
-COLOURS = ("#4f772d", "#0b6e99", "#b3541e", "#777777", "#7b2d8b", "#b8860b")
+COLOURS = ("#4f772d", "#0b6e99", "#b3541e", "#777777", "#7b2d8b", "#b8860b", "#d1495b")
 WIDTH, HEIGHT, LEFT, TOP, GAP = 330, 200, 46, 56, 52
 
 
@@ -272,13 +522,14 @@ def picture(found: list[Found]) -> str:
 
 def over_seeds(found: list[Found]) -> Iterator[str]:
     """The mean change over seeds, and how far seeds are apart."""
-    groups: dict[tuple[str, str, str], list[float]] = {}
-    for reward, one, _ in sorted(found, key=_order):
-        if one.score is not None and one.complete:
-            groups.setdefault((reward, one.view, one.policy_view), []).append(one.score.difference)
-    for (reward, view, seen), changes in groups.items():
+    groups: dict[str, list[float]] = {}
+    for row in sorted(found, key=_order):
+        summary = row.summary
+        if summary.score is not None and summary.complete:
+            told = f"{row.reward} seeing {summary.view}, policy seeing {summary.policy_view}, rate {row.rate:g}"
+            groups.setdefault(told, []).append(summary.score.difference)
+    for told, changes in groups.items():
         spread = f"{min(changes):+.3f} to {max(changes):+.3f}"
-        told = f"{reward} seeing {view}, policy seeing {seen}"
         yield f"{told}: {np.mean(changes):+.3f} over {len(changes)} seeds ({spread})"
 
 
@@ -382,7 +633,7 @@ def would_pay(options: argparse.Namespace) -> Table:
         marks = [[mark.score for mark in line.marks] for line in run.held_out().values()]
         add("sim", "all", one.seed, paid(run, marks))
     for name, (method, _) in METHODS.items():
-        model, _ = load_reward_model(reward_model(name, options.out))
+        model, _ = load_reward_model(str(reward_model(name, options.out)))
         for judgements, known in KNOWN if method == "per-user" else KNOWN[:1]:
             for _, one, run in done:
                 users = one.train_users + one.test_users
@@ -398,18 +649,26 @@ def would_pay(options: argparse.Namespace) -> Table:
 
 def main() -> None:
     options = arguments()
-    console = Console(width=210)
+    console = Console(width=250)
+    if options.one:
+        train(options, *jobs(options))
+        return
     if options.would_pay:
         console.print(would_pay(options))
         return
-    found = list(read(options.out) if options.report else runs(options))
-    if options.report and not found:
+    if not options.report:
+        train_all(options)
+    found = list(read(options.out))
+    if not found:
         sys.exit(f"there is no run in {options.out}")
     console.print(table(found))
     if unfinished := [row.run.folder.name for row in found if not row.summary.complete]:
         console.print(f"not finished, and left out: {', '.join(unfinished)}")
     for line in over_seeds(found):
         console.print(line)
+    if options.tune:
+        options.tune.write_bytes(msgspec.json.format(msgspec.json.encode(choose(found))) + b"\n")
+        console.print(f"learning rates: {options.tune}")
     if options.picture and any(row.summary.curve for row in found):
         options.picture.write_text(picture(found))
         console.print(f"curves: {options.picture}")
