@@ -142,7 +142,7 @@ def rating() -> None:
             id=item.id,
             prompt=item.prompt,
             responses=tuple(f"{text} {mark}" for text in item.responses),
-            view=View(name="user", user_id=item.user_id),
+            view=View(name="user", user_id=item.user_id, by_name=True),
         )
         for item in benchmark.comparisons
     ]

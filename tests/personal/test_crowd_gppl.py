@@ -36,7 +36,12 @@ def test_users_of_the_training_data_are_known_by_name(model: PersonalModel) -> N
     right = 0
     for name in model.users:
         judgement = BENCHMARK.users[name].judgements[0]
-        ask = Ask(id=name, prompt="Another one.", responses=judgement.responses, view=View(name="user", user_id=name))
+        ask = Ask(
+            id=name,
+            prompt="Another one.",
+            responses=judgement.responses,
+            view=View(name="user", user_id=name, by_name=True),
+        )
         scores = model.rate([ask])[0].scores
         assert scores is not None
         right += scores[judgement.preferred] > scores[1 - judgement.preferred]
@@ -49,7 +54,9 @@ def test_knowing_nothing_it_is_gppl(model: PersonalModel) -> None:
     assert [one.scores for one in model.rate(nobody)] == [
         pytest.approx(one.scores, abs=1e-4) for one in consensus.rate(nobody)
     ]
-    stranger = model.rate([Ask(id="x", prompt="p", responses=("a", "b"), view=View(name="user", user_id="new"))])[0]
+    stranger = model.rate(
+        [Ask(id="x", prompt="p", responses=("a", "b"), view=View(name="user", user_id="new", by_name=True))]
+    )[0]
     assert stranger.note is not None
     assert stranger.note.startswith("impersonal")
 

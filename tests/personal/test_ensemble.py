@@ -58,7 +58,7 @@ def test_settings_and_members_are_chosen_on_other_users() -> None:
 def test_knowing_nothing_it_is_impersonal_and_says_so(model: PersonalModel) -> None:
     asked = Ask(id="x", prompt="p", responses=("Who knows?", "There are 12."))
     nobody = model.rate([asked])[0]
-    stranger = model.rate([msgspec.structs.replace(asked, view=View(name="user", user_id="new"))])[0]
+    stranger = model.rate([msgspec.structs.replace(asked, view=View(name="user", user_id="new", by_name=True))])[0]
     assert stranger.scores == nobody.scores
     assert stranger.note is not None
     assert stranger.note.startswith("impersonal")
@@ -91,7 +91,7 @@ def test_saving_and_loading_change_nothing(model: PersonalModel, tmp_path: Path)
         rated = [ask for _, ask in asks(view)[:20]]
         assert loaded.rate(rated) == model.rate(rated)
     by_name = [
-        Ask(id=name, prompt="p", responses=("Who?", "12."), view=View(name="user", user_id=name))
+        Ask(id=name, prompt="p", responses=("Who?", "12."), view=View(name="user", user_id=name, by_name=True))
         for name in model.users[:4]
     ]
     assert loaded.rate(by_name) == model.rate(by_name)

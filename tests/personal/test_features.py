@@ -92,7 +92,7 @@ def test_a_model_of_an_earlier_version_rates_as_it_did(tmp_path: Path) -> None:
     tensors = load_file(tmp_path / "model.safetensors")
     save_file({name: one for name, one in tensors.items() if name not in EDGES}, tmp_path / "model.safetensors")
     earlier = PersonalModel.load(tmp_path)
-    known = View(name="user", user_id=benchmark.comparisons[0].user_id)
+    known = View(name="user", user_id=benchmark.comparisons[0].user_id, by_name=True)
     usual = Ask(id="usual", prompt="Well?", responses=benchmark.comparisons[0].responses, view=known)
     odd = Ask(id="odd", prompt="Well?", responses=(TEXTS[0], ODD), view=known)
     assert earlier.rate([usual]) == model.rate([usual])

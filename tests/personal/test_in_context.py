@@ -38,7 +38,7 @@ def test_saving_and_loading_change_nothing(model: PersonalModel, tmp_path: Path)
     loaded = PersonalModel.load(model.save(tmp_path / "kept"))
     name = model.users[0]
     prompt, responses = BENCHMARK.users[name].judgements[0].prompt + " Now.", ("Is it so?", "There are 12 of 30.")
-    known = Ask(id="known", prompt=prompt, responses=responses, view=View(name="user", user_id=name))
+    known = Ask(id="known", prompt=prompt, responses=responses, view=View(name="user", user_id=name, by_name=True))
     some = [known, *(ask for _, ask in asks("judgements:8")[:10])]
     assert loaded.rate(some) == model.rate(some)
     assert loaded.fingerprint == model.fingerprint
@@ -52,7 +52,7 @@ def test_the_same_seed_learns_the_same(model: PersonalModel) -> None:
 
 def test_knowing_nothing_it_is_the_impersonal_base_and_says_so(model: PersonalModel) -> None:
     item, ask = asks("none")[0]
-    named = msgspec.structs.replace(ask, view=View(name="user", user_id="never seen"))
+    named = msgspec.structs.replace(ask, view=View(name="user", user_id="never seen", by_name=True))
     nobody, stranger = model.rate([ask, named])
     assert stranger.scores == nobody.scores
     assert stranger.note == "impersonal: the model knows nothing of this user"

@@ -180,7 +180,7 @@ class TestWhomItKnows:
         model = fitted(settings)
         judgements = BENCHMARK.users["user-3-tea"].judgements
         model.adapt("new", judgements)
-        by_name = model.rate([drink_ask(View(name="user", user_id="new"))])[0]
+        by_name = model.rate([drink_ask(View(name="user", user_id="new", by_name=True))])[0]
         by_view = model.rate([drink_ask(told(judgements[:0:-1]))])[0]  # the latest two, the last first
         assert by_name.scores == pytest.approx(by_view.scores)
         assert model.users == ("new",)
@@ -189,7 +189,7 @@ class TestWhomItKnows:
 
     def test_a_user_it_does_not_know_is_nobody_and_that_is_said(self, model: LoraModel) -> None:
         nobody, stranger = model.rate(
-            [drink_ask(View(name="none")), drink_ask(View(name="user", user_id="user-9-tea"))]
+            [drink_ask(View(name="none")), drink_ask(View(name="user", user_id="user-9-tea", by_name=True))]
         )
         assert stranger.scores == nobody.scores
         assert nobody.note is None
@@ -210,7 +210,7 @@ class TestFiles:
     def test_saving_and_loading_change_nothing(self, small: LoraSettings, tmp_path: Path) -> None:
         model = fitted(small).adapt(BENCHMARK.users["user-4-tea"])
         loaded = make_reward_model(f"personal:{model.save(tmp_path / 'kept')}")
-        asks = [drink_ask(View(name="none")), drink_ask(View(name="user", user_id="user-4-tea"))]
+        asks = [drink_ask(View(name="none")), drink_ask(View(name="user", user_id="user-4-tea", by_name=True))]
         assert loaded.rate(asks) == model.rate(asks)
         assert loaded.fingerprint == model.fingerprint  # type: ignore[attr-defined]
 

@@ -63,7 +63,10 @@ def test_it_keeps_the_contract(model: PersonalModel) -> None:
 def test_saving_and_loading_change_nothing(model: PersonalModel, tmp_path: Path) -> None:
     loaded = PersonalModel.load(model.save(tmp_path / "kept"))
     known = Ask(
-        id="known", prompt="?", responses=("Is it?", "It is 12."), view=View(name="user", user_id=model.users[0])
+        id="known",
+        prompt="?",
+        responses=("Is it?", "It is 12."),
+        view=View(name="user", user_id=model.users[0], by_name=True),
     )
     some = [known, *(ask for _, ask in asks("judgements:8")[:10])]
     assert loaded.rate(some) == model.rate(some)
@@ -78,7 +81,7 @@ def test_the_same_seed_learns_the_same(model: PersonalModel) -> None:
 
 def test_knowing_nothing_it_is_impersonal_and_says_so(model: PersonalModel, impersonal: PersonalModel) -> None:
     asked = [ask for _, ask in asks("none")[:5]]
-    named = [msgspec.structs.replace(ask, view=View(name="user", user_id="never seen")) for ask in asked]
+    named = [msgspec.structs.replace(ask, view=View(name="user", user_id="never seen", by_name=True)) for ask in asked]
     for nobody, stranger, exact in zip(model.rate(asked), model.rate(named), impersonal.rate(asked), strict=True):
         assert stranger.scores == nobody.scores
         if model.method_name != "pal":  # whose distance from the mean ideal point is a term of its own

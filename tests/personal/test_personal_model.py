@@ -36,7 +36,8 @@ def test_it_is_loaded_by_its_folder(model: PersonalModel, benchmark: Benchmark, 
     model.save(tmp_path / "kept")
     loaded = make_reward_model(f"personal:{tmp_path / 'kept'}")
     asks = [
-        ask_of(user.judgements[0], View(name="user", user_id=user.id)) for user in list(benchmark.users.values())[:6]
+        ask_of(user.judgements[0], View(name="user", user_id=user.id, by_name=True))
+        for user in list(benchmark.users.values())[:6]
     ]
     assert loaded.rate(asks) == model.rate(asks)
     assert loaded.fingerprint == model.fingerprint  # type: ignore[attr-defined]
@@ -58,11 +59,27 @@ def test_a_choice_it_was_trained_on_is_not_rated(model: PersonalModel, benchmark
 def test_a_user_never_seen_gets_an_impersonal_rating_that_says_so(model: PersonalModel, benchmark: Benchmark) -> None:
     judgement = benchmark.users["user-0-asks"].judgements[0]
     nobody = model.rate([ask_of(judgement, View(name="none"))])[0]
-    stranger = model.rate([ask_of(judgement, View(name="user", user_id="never seen"))])[0]
+    stranger = model.rate([ask_of(judgement, View(name="user", user_id="never seen", by_name=True))])[0]
     assert stranger.scores == nobody.scores
     assert nobody.note is None
     assert (stranger.note is None) == (model.method_name == "bradley-terry")
     assert "impersonal" in (stranger.note or "impersonal")
+
+
+def test_a_view_that_shows_nothing_is_not_the_trained_user(model: PersonalModel, benchmark: Benchmark) -> None:
+    name = "user-0-asks"
+    judgement = benchmark.users[name].judgements[0]
+    nobody, empty, by_name = model.rate(
+        [
+            ask_of(judgement, View(name="none")),
+            ask_of(judgement, View(name="judgements:4", user_id=name)),
+            ask_of(judgement, View(name="user", user_id=name, by_name=True)),
+        ]
+    )
+    assert empty.scores == nobody.scores
+    if model.method_name != "bradley-terry":
+        assert empty.note == "impersonal: the view shows nothing of this user"
+        assert by_name.scores != nobody.scores
 
 
 def test_per_user_serves_users_it_never_met(benchmark: Benchmark) -> None:
@@ -72,7 +89,7 @@ def test_per_user_serves_users_it_never_met(benchmark: Benchmark) -> None:
         for item in fold.test:
             told = tuple(
                 Part(kind="judgement", text=one.id or "", judgement=one)
-                for one in fold.test_users[item.user_id].judgements
+                for one in benchmark.users[item.user_id].judgements
             )
             for name, parts in (("none", ()), ("judgements", told)):
                 view = View(name=name, parts=parts, user_id=item.user_id if parts else None)
@@ -88,7 +105,7 @@ def test_adapting_by_name_equals_a_view_that_shows_the_same(benchmark: Benchmark
     judgements = benchmark.users["user-3-counts"].judgements
     model.adapt("somebody new", judgements[1:])
     parts = tuple(Part(kind="judgement", text=one.id or "", judgement=one) for one in judgements[1:])
-    by_name = model.rate([ask_of(judgements[0], View(name="user", user_id="somebody new"))])[0]
+    by_name = model.rate([ask_of(judgements[0], View(name="user", user_id="somebody new", by_name=True))])[0]
     by_view = model.rate([ask_of(judgements[0], View(name="judgements:7", user_id="x", parts=parts))])[0]
     assert by_name.scores == pytest.approx(by_view.scores, abs=1e-6)
     assert model.forget("somebody new")

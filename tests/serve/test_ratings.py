@@ -165,7 +165,10 @@ def test_the_server_knows_the_users_of_a_benchmark(server: RewardServer) -> None
     answer = http.post(f"{server.address}/models/2", json={"asks": [named, stranger, given]}).json()["ratings"]
     profiles = Profiles("mini", VIEW)
     asked = Ask(
-        id="1", prompt=named["prompt"], responses=tuple(named["responses"]), view=View(name="user", user_id=user)
+        id="1",
+        prompt=named["prompt"],
+        responses=tuple(named["responses"]),
+        view=View(name="user", user_id=user, by_name=True),
     )
     [filled] = profiles.fill([asked])
     assert isinstance(filled, Ask)

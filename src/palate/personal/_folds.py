@@ -1,16 +1,25 @@
-"""Protocols: who is trained on, who is asked, and what may be known of them. No unit crosses a split."""
+"""Protocols: who is trained on and who is asked.
+
+What a fold *trains on* has nothing to do with what it asks: no text, group or twin of a test item, none of its
+private narrative, and under `seen` nothing that its user did at the same moment or later. What a test item is
+*shown with* is another thing, and is decided for each item when its view is built: an unseen user's earlier
+judgements may be shown and adapted to, and are never trained on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from palate.personal._units import links_of, spread, units
-from palate.records import Benchmark, Comparison, Judgement, PalateError, User
+from palate.data import holds, text_key
+from palate.personal._units import Links, spread, units
+from palate.records import Benchmark, Comparison, Judgement, PalateError, User, came_before
 
 LATER = 0.3
 """The part of each user's items, the latest, on which seen users are asked."""
@@ -25,8 +34,6 @@ class Fold(msgspec.Struct, frozen=True, kw_only=True):
     trained_users: dict[str, User]
     """Those whose choices train the model, each with the history that may be learned from."""
     test: tuple[Comparison, ...]
-    test_users: dict[str, User]
-    """Everybody, with the history that may be shown: nothing of a test unit, nothing later than it may be."""
 
 
 def make_folds(benchmark: Benchmark, protocol: str = "seen", *, folds: int = 5, seed: int = 0) -> list[Fold]:
@@ -60,34 +67,42 @@ def make_folds(benchmark: Benchmark, protocol: str = "seen", *, folds: int = 5, 
     if not found:
         raise PalateError(
             f"{benchmark.card.name} cannot be split by {protocol!r}: nothing is left to train on once everything "
-            "that shares a text, question or twin with a test item is taken away"
+            "that shares a text, group or twin with a test item is taken away"
         )
     return found
 
 
 def _seen(benchmark: Benchmark, folds: int, seed: int) -> list[Fold]:
     items = benchmark.comparisons
-    later = _later(benchmark)
+    later: dict[str, list[Comparison]] = {}
+    earlier: set[str] = set()
+    for user, own_items in _in_order(items).items():
+        count = max(1, round(LATER * len(own_items))) if len(own_items) > 1 else 0
+        later[user] = own_items[len(own_items) - count :]
+        # Where all are told apart by the same fields, what is before the first is before the others.
+        alike = len({(len(item.date or ""), item.sequence is None) for item in own_items}) == 1
+        ahead = later[user][:1] if alike else later[user]
+        earlier |= {
+            item.id for item in own_items[: len(own_items) - count] if all(came_before(item, other) for other in ahead)
+        }
+    asked = {item.id for own_items in later.values() for item in own_items}
     unit = units(items)
-    part = spread(unit, min(folds, int(unit.max()) + 1), seed)[unit]
+    part = spread(unit, min(folds, int(unit.max()) + 1), seed)[unit].tolist()
+    histories = _Histories(benchmark)
     found = []
-    for number in range(int(part.max()) + 1):
-        test = [item for item, own in zip(items, part, strict=True) if own == number and item.id in later]
-        train = [item for item, own in zip(items, part, strict=True) if own != number and item.id not in later]
+    for number in range(max(part) + 1):
         held = [item for item, own in zip(items, part, strict=True) if own == number]
-        found.append(_fold(benchmark, f"{number + 1}", train, test, held, set(benchmark.users), later))
+        test = [item for item in held if item.id in asked]
+        train = [item for item, own in zip(items, part, strict=True) if own != number and item.id in earlier]
+        found.append(histories.fold(f"{number + 1}", train, test, held, benchmark.users, later))
     return found
 
 
-def _later(benchmark: Benchmark) -> set[str]:
-    """The ids of each user's latest items; without dates or sequence, the file's order is the order."""
-    own: dict[str, list[tuple[str, int, int, str]]] = {}
-    for place, item in enumerate(benchmark.comparisons):
-        own.setdefault(item.user_id, []).append((item.date or "", item.sequence or 0, place, item.id))
-    found: set[str] = set()
-    for items in own.values():
-        count = max(1, round(LATER * len(items))) if len(items) > 1 else 0
-        found.update(item[-1] for item in sorted(items)[len(items) - count :])
+def _in_order(items: Sequence[Comparison]) -> dict[str, list[Comparison]]:
+    """Each user's items, the oldest first; without dates or sequence, the file's order is the order."""
+    found: dict[str, list[Comparison]] = {}
+    for item in sorted(items, key=lambda item: (item.date or "", item.sequence or 0)):
+        found.setdefault(item.user_id, []).append(item)
     return found
 
 
@@ -99,6 +114,7 @@ def _unseen(benchmark: Benchmark, parts: dict[str, set[str]], folds: int, seed: 
     owners: dict[int, set[str]] = {}
     for item, own in zip(items, unit.tolist(), strict=True):
         owners.setdefault(own, set()).add(item.user_id)
+    histories = _Histories(benchmark)
     found = []
     for number, (name, users) in enumerate(parts.items()):
         private = {own for own, who in owners.items() if who <= users}
@@ -111,7 +127,7 @@ def _unseen(benchmark: Benchmark, parts: dict[str, set[str]], folds: int, seed: 
         test = [i for i, own in zip(items, unit.tolist(), strict=True) if i.user_id in users and own in asked]
         train = [i for i, own in zip(items, unit.tolist(), strict=True) if i.user_id not in users and own not in asked]
         held = [i for i, own in zip(items, unit.tolist(), strict=True) if own in asked]
-        found.append(_fold(benchmark, name, train, test, held, set(benchmark.users) - users, set()))
+        found.append(histories.fold(name, train, test, held, set(benchmark.users) - users))
     return found
 
 
@@ -152,41 +168,110 @@ def _leave_out_category(benchmark: Benchmark) -> list[Fold]:
     if len(categories) < 2:
         raise PalateError(f"leave-out:category needs two categories or more; {benchmark.card.name} has fewer")
     unit = units(benchmark.comparisons).tolist()
+    histories = _Histories(benchmark)
     found = []
     for category in categories:
         asked = {own for item, own in zip(benchmark.comparisons, unit, strict=True) if item.category == category}
         test = [item for item in benchmark.comparisons if item.category == category]
         train = [item for item, own in zip(benchmark.comparisons, unit, strict=True) if own not in asked]
         held = [item for item, own in zip(benchmark.comparisons, unit, strict=True) if own in asked]
-        found.append(_fold(benchmark, category, train, test, held, set(benchmark.users), set()))
+        found.append(histories.fold(category, train, test, held, benchmark.users))
     return found
 
 
-def _fold(
-    benchmark: Benchmark,
-    name: str,
-    train: Sequence[Comparison],
-    test: Sequence[Comparison],
-    held: Sequence[Comparison],
-    trained: set[str],
-    later: set[str],
-) -> Fold:
-    """Cut every history down to what has nothing to do with the units that are `held` out."""
-    closed = {link for item in held for link in links_of(item)} | {f"item\x00{one}" for one in later}
-    users = {user.id: _cut(user, closed) for user in benchmark.users.values()}
-    return Fold(
-        name=name,
-        train=tuple(train),
-        trained_users={user: users[user] for user in sorted(trained)},
-        test=tuple(test),
-        test_users=users,
-    )
+class _Histories:
+    """What of everybody's history a fold may train on. Made once for all folds of a split."""
+
+    def __init__(self, benchmark: Benchmark) -> None:
+        self._users = benchmark.users
+        judged = (judgement for user in benchmark.users.values() for judgement in user.judgements)
+        self._links = Links([*benchmark.comparisons, *judged])
+        self._own: dict[str, dict[object, str]] = {}
+        for item in benchmark.comparisons:
+            own = self._own.setdefault(item.user_id, {})
+            own[item.id] = own[item.prompt, item.responses] = item.id
+        self._telling = _telling_posts(benchmark)
+
+    def fold(
+        self,
+        name: str,
+        train: Sequence[Comparison],
+        test: Sequence[Comparison],
+        held: Sequence[Comparison],
+        trained: Iterable[str],
+        later: Mapping[str, Sequence[Comparison]] = MappingProxyType({}),
+    ) -> Fold:
+        """One split. `held` are all items of the units that are held out.
+
+        `later` are those items of each user after which nothing of theirs may be learned from. Without it choices
+        of any time are learned from, and posts from before the user's test items.
+        """
+        closed = {link for item in held for link in self._links.of(item)}
+        open_items = {item.id for item in train}
+        telling = {post for item in test for post in self._telling.get(item.id, ())}
+        asked: dict[str, list[Comparison]] = {}
+        for item in test:
+            asked.setdefault(item.user_id, []).append(item)
+        users = {}
+        for user in (self._users[name] for name in sorted(trained)):
+            ahead = later.get(user.id, ())
+            judgements = [one for one in user.judgements if self._may_train(one, user.id, closed, open_items, ahead)]
+            ahead = ahead or asked.get(user.id, ())
+            posts = [
+                post
+                for place, post in enumerate(user.posts)
+                if (user.id, place) not in telling and all(came_before(post, item) for item in ahead)
+            ]
+            users[user.id] = msgspec.structs.replace(user, judgements=tuple(judgements), posts=tuple(posts))
+        return Fold(name=name, train=tuple(train), trained_users=users, test=tuple(test))
+
+    def _may_train(
+        self, judgement: Judgement, user: str, closed: set[str], open_items: set[str], ahead: Sequence[Comparison]
+    ) -> bool:
+        own = self._own.get(user, {})
+        item = own.get(judgement.id) or own.get((judgement.prompt, judgement.responses))
+        if item is not None:  # the same choice as an item of the table, and so trained on where that is
+            return item in open_items
+        return closed.isdisjoint(self._links.of(judgement)) and all(came_before(judgement, other) for other in ahead)
 
 
-def _cut(user: User, closed: set[str]) -> User:
-    kept = tuple(judgement for judgement in user.judgements if not _touches(judgement, closed))
-    return user if len(kept) == len(user.judgements) else msgspec.structs.replace(user, judgements=kept)
+def _telling_posts(benchmark: Benchmark) -> dict[str, set[tuple[str, int]]]:
+    """For each item the posts, by user and place, that hold one of its responses or its private narrative."""
+    posts = [(user.id, place) for user in benchmark.users.values() for place in range(len(user.posts))]
+    words = [text_key(post.text) for user in benchmark.users.values() for post in user.posts]
+    found: dict[str, set[tuple[str, int]]] = {}
+    if not posts:
+        return found
+    items = benchmark.comparisons
+    narratives = [(item.id, text_key(item.privileged.narrative)) for item in items if item.privileged.narrative]
+    parts = [(item.id, text_key(text)) for item in items for text in item.responses] + narratives
+    for post, part in _held(words, [text for _, text in parts]):
+        found.setdefault(parts[part][0], set()).add(posts[post])
+    for narrative, post in _held([text for _, text in narratives], words):
+        found.setdefault(narratives[narrative][0], set()).add(posts[post])
+    return found
 
 
-def _touches(judgement: Judgement, closed: set[str]) -> bool:
-    return any(link in closed for link in links_of(judgement)) or f"item\x00{judgement.id}" in closed
+def _held(texts: Sequence[str], parts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The places of every text and part of which `holds` is true; all given by their keys.
+
+    A text that holds a part has most of its trigrams, and so one of any few more than it may miss: only those pairs
+    are compared that have one of the part's rarest in common.
+    """
+    trigrams = [_trigrams(part) for part in parts]
+    counts = Counter(trigram for own in trigrams for trigram in own)
+    places: dict[str, list[int]] = {}
+    few = []
+    for place, own in enumerate(trigrams):
+        rarest = sorted(own, key=lambda trigram: (counts[trigram], trigram))
+        for trigram in rarest[: len(own) // 5 + 1]:
+            places.setdefault(trigram, []).append(place)
+        few += [] if own else [place]
+    for number, text in enumerate(texts):
+        met = {place for trigram in _trigrams(text) for place in places.get(trigram, ())}
+        yield from ((number, place) for place in sorted(met.union(few)) if holds(text, parts[place]))
+
+
+def _trigrams(key: str) -> set[str]:
+    words = key.split(" ")
+    return {" ".join(words[start : start + 3]) for start in range(len(words) - 2)}

@@ -29,7 +29,7 @@ from palate.personal._lora_classifier import TunedClassifier, base_fingerprint
 from palate.personal._lora_files import read_adapter, write_adapter
 from palate.personal._lora_settings import LoraSettings
 from palate.personal._lora_views import Histories, Lesson, remembered
-from palate.personal._model import mark
+from palate.personal._model import EMPTY, UNKNOWN, mark
 from palate.personal._pairs import Choice, labelled
 from palate.records import Ask, Comparison, Judgement, PalateError, Part, Rating, User, View
 from palate.rewards import fit_view
@@ -163,9 +163,11 @@ class LoraModel:
         """The ask with the words that its view stands for, and a note where a user was named in vain."""
         if ask.view.parts or ask.view.user_id is None:
             return ask, None
+        if not ask.view.by_name:
+            return ask, EMPTY
         parts = self._remembered.get(ask.view.user_id)
         if parts is None:
-            return ask, "impersonal: the model knows nothing of this user"
+            return ask, UNKNOWN
         return msgspec.structs.replace(ask, view=View(name="user", user_id=ask.view.user_id, parts=parts)), None
 
     @property

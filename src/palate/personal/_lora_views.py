@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from palate.data import holds, text_key
 from palate.personal._lora_settings import LoraSettings
 from palate.personal._pairs import Choice
-from palate.personal._units import key_of, links_of
+from palate.personal._units import Links
 from palate.records import Ask, Comparison, Judgement, Part, Post, User, View, came_before
 from palate.views import demographics_part, judgement_part, post_part, values_part
 
@@ -34,13 +35,14 @@ class Lesson:
 class Histories:
     """What is known of each user, and what of it may be shown beside one of their choices.
 
-    Nothing is shown that shares a text, a question or a twin with the choice, that came later, or that is one
-    of the offered responses in the user's own hand.
+    Nothing is shown that shares a text, a group or a twin with the choice, that did not come before it, or that holds
+    one of the offered responses or the item's private narrative.
     """
 
     def __init__(self, choices: Mapping[str, Sequence[Choice]], users: Mapping[str, User]) -> None:
+        self._links = Links(choice for own in choices.values() for choice in own)
         self._judgements = {
-            user: [(_judgement(one), frozenset(links_of(one))) for one in own] for user, own in choices.items()
+            user: [(_judgement(one), self._links.of(one)) for one in own] for user, own in choices.items()
         }
         self._users = users
 
@@ -64,18 +66,28 @@ class Histories:
         return _ask(lesson.choice, _view(_fixed(self._users.get(lesson.user)), judgements, posts))
 
     def _visible(self, lesson: Lesson) -> tuple[list[Judgement], list[Post]]:
-        own = frozenset(links_of(lesson.choice))
-        offered = {key_of(text) for text in lesson.choice.responses}
+        own = self._links.of(lesson.choice)
         user = self._users.get(lesson.user)
         judgements = [
-            one for one, links in self._judgements[lesson.user] if not (links & own) and came_before(one, lesson.choice)
+            one
+            for one, links in self._judgements[lesson.user]
+            if links.isdisjoint(own) and came_before(one, lesson.choice)
         ]
         posts = [
             post
             for post in (user.posts if user else ())
-            if key_of(post.text) not in offered and came_before(post, lesson.choice)
+            if came_before(post, lesson.choice) and not _tells(post, lesson.choice)
         ]
         return judgements, posts
+
+
+def _tells(post: Post, choice: Choice) -> bool:
+    """Whether a post holds one of the offered responses, or anything of the private narrative."""
+    words = text_key(post.text)
+    if any(holds(words, text_key(text)) for text in choice.responses):
+        return True
+    narrative = text_key(choice.privileged.narrative or "") if isinstance(choice, Comparison) else ""
+    return bool(narrative) and (holds(words, narrative) or holds(narrative, words))
 
 
 def remembered(user: User, choices: Sequence[Choice], settings: LoraSettings) -> tuple[Part, ...]:

@@ -26,12 +26,16 @@ if TYPE_CHECKING:
     import torch
 
 
+UNKNOWN = "impersonal: the model knows nothing of this user"
+EMPTY = "impersonal: the view shows nothing of this user"
+
+
 class PersonalModel:
     """Rates responses for the user that a view names or describes.
 
     A view that shows judgements, posts or groups is all that is used: the model adapts to what it shows. The
     view `user` shows nothing but who it is, and calls up what was learned or adapted for that user. Where there
-    is nothing to go by, the rating is impersonal and its note says so.
+    is nothing to go by, as in a view whose history is empty, the rating is impersonal and its note says so.
 
     >>> model = PersonalModel("per-user", features="minilm+traits")  # doctest: +SKIP
     >>> model.fit(benchmark.comparisons, benchmark.users).save("mine")  # doctest: +SKIP
@@ -175,17 +179,19 @@ class PersonalModel:
 
         Views that show the same share a state, and those that have to be learned are learned together.
         """
-        keys = [(view.user_id, tuple(part.text for part in view.parts)) for view in views]
+        keys = [(view.user_id, view.by_name, tuple(part.text for part in view.parts)) for view in views]
         distinct = dict(zip(keys, views, strict=True))
         found: dict[object, tuple[torch.Tensor, str | None]] = {}
         shown: dict[object, Known] = {}
         for key, view in distinct.items():
             if not self._kind.uses or (view.user_id is None and not view.parts):
                 found[key] = self.method.nobody(), None
-            elif not view.parts:
+            elif view.by_name and not view.parts:
                 state = self._states.get(view.user_id or "")
-                note = None if state is not None else "impersonal: the model knows nothing of this user"
+                note = None if state is not None else UNKNOWN
                 found[key] = self.method.nobody() if state is None else state, note
+            elif not view.parts:
+                found[key] = self.method.nobody(), EMPTY
             else:
                 known = know_view(view, self.features, self._kind.uses)
                 if known.nothing:

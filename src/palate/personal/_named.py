@@ -61,11 +61,16 @@ def choose_settings(spec: str, features: str, seed: int, folds: Sequence[Fold]) 
         return None
     open_items = set.intersection(*({item.id for item in fold.train} for fold in folds))
     users = {}
-    for user, own in folds[0].trained_users.items():
-        held = [set(fold.trained_users[user].judgements) for fold in folds if user in fold.trained_users]
+    for name_of_user, own in folds[0].trained_users.items():
+        held = [fold.trained_users[name_of_user] for fold in folds if name_of_user in fold.trained_users]
         if len(held) == len(folds):
-            kept = tuple(one for one in own.judgements if all(one in some for some in held))
-            users[user] = msgspec.structs.replace(own, judgements=kept)
+            judgements = set.intersection(*(set(user.judgements) for user in held))
+            posts = set.intersection(*(set(user.posts) for user in held))
+            users[name_of_user] = msgspec.structs.replace(
+                own,
+                judgements=tuple(one for one in own.judgements if one in judgements),
+                posts=tuple(post for post in own.posts if post in posts),
+            )
     train = [item for item in folds[0].train if item.id in open_items]
     return PersonalModel(name, features=features, seed=seed).choose(train, users)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -25,18 +25,18 @@ from palate.evaluate import (
     rated_item,
     summarise,
 )
-from palate.personal._folds import Fold, make_folds
+from palate.personal._folds import LATER, Fold, make_folds
 from palate.personal._method import MethodSettings
 from palate.personal._named import parse_method
 from palate.personal._open import Recipe
 from palate.personal._pairs import labelled
-from palate.records import Benchmark, Comparison, PalateError, RewardModel, View
+from palate.records import Benchmark, Comparison, PalateError, RewardModel, User, View
 from palate.views import STRANGERS, History, Missing, ViewBuilder, ViewSpec, drawn, resolve_views
 
 MOST_CHOICES = 5
 """How often settings are chosen for a method in one run."""
 IMPERSONAL = "bradley-terry"
-"""Stands first in every table: a personal model counts by its gain over it."""
+"""Stands first in every table: a personal model that is worse is a bad model, whatever knowing the person adds."""
 
 
 def train(
@@ -71,11 +71,15 @@ def train(
     methods = list(dict.fromkeys([IMPERSONAL, *methods]))
     private = [name for name in methods if parse_method(name)[1]]
     split = make_folds(benchmark, protocol, folds=folds, seed=seed)
+    history = History(benchmark)
     if cold_start:
-        history = History(benchmark)
-        split = [kept for fold in split if (kept := _with_enough(fold, max(cold_start), history)).test]
+        enough = (_with_enough(fold, benchmark.users, max(cold_start), history) for fold in split)
+        split = [fold for fold in enough if fold.test]
         if not split:
-            raise PalateError(f"no test user of {benchmark.card.name} has {max(cold_start)} judgements; ask for fewer")
+            raise PalateError(
+                f"no item of {benchmark.card.name} has {max(cold_start)} judgements of its user to show, made before "
+                "it and sharing no text with it; ask for fewer"
+            )
     specs = resolve_views(views or _views(benchmark, protocol, cold_start), strangers=strangers)
     others = load_models(reward_models) if reward_models else []
     recipe = Recipe(features=features, base=base, seed=seed)
@@ -93,8 +97,9 @@ def train(
         limit=None,
         seed=seed,
         baseline=IMPERSONAL,
+        split=_described(benchmark, split, protocol, cold_start),
     )
-    rated = json_lines(item for fold in split for item in _items(fold, benchmark))
+    rated = json_lines(item for fold in split for item in _items(fold, benchmark, history))
     run = Run.create_or_resume(Path(out), settings, {"items.jsonl": rated})
     report = progress or (lambda what, done, total: None)
     total = len(settings.models) * len(drawn(specs)) * sum(len(fold.test) for fold in split)
@@ -153,7 +158,7 @@ class _Round:
         report: Report,
         total: int,
     ) -> None:
-        held = msgspec.structs.replace(benchmark, users=fold.test_users, comparisons=fold.test, completions=())
+        held = msgspec.structs.replace(benchmark, comparisons=fold.test, completions=())
         known = {user: len(own) for user, own in labelled(fold.train, fold.trained_users).items()}
         self._builder = ViewBuilder(held, retriever=retriever, seed=seed, whole=benchmark, known=known)
         self._writer, self._fold, self._specs, self._seed = writer, fold, specs, seed
@@ -190,20 +195,49 @@ class _Round:
         return self._views[spec.name, draw]
 
 
-def _items(fold: Fold, benchmark: Benchmark) -> list[RatedItem]:
+def _items(fold: Fold, benchmark: Benchmark, history: History) -> list[RatedItem]:
     choices = labelled(fold.train, fold.trained_users)
-    return [
-        msgspec.structs.replace(rated_item(item, benchmark), known=len(choices[item.user_id]))
-        if item.user_id in fold.trained_users
-        else msgspec.structs.replace(rated_item(item, benchmark), known=len(fold.test_users[item.user_id].judgements))
-        for item in fold.test
-    ]
+
+    def known(item: Comparison) -> int:
+        if item.user_id in fold.trained_users:
+            return len(choices[item.user_id])
+        return len(history.judgements(benchmark.users[item.user_id], item).events)
+
+    return [msgspec.structs.replace(rated_item(item, benchmark), known=known(item)) for item in fold.test]
 
 
-def _with_enough(fold: Fold, most: int, history: History) -> Fold:
-    """The items whose users have as many judgements as the curve shows at its end: every step has the same items."""
-    test = (item for item in fold.test if len(history.judgements(fold.test_users[item.user_id], item).events) >= most)
+def _with_enough(fold: Fold, users: Mapping[str, User], most: int, history: History) -> Fold:
+    """The items before which their user made as many judgements as the curve shows at its end.
+
+    Every step of the curve is then about the same items.
+    """
+    test = (item for item in fold.test if len(history.judgements(users[item.user_id], item).events) >= most)
     return msgspec.structs.replace(fold, test=tuple(test))
+
+
+def _described(benchmark: Benchmark, split: Sequence[Fold], protocol: str, cold_start: Sequence[int] | None) -> str:
+    """How many choices there were, how many are asked about and trained on, and why not all."""
+    rows, asked = len(benchmark.comparisons), sum(len(fold.test) for fold in split)
+    every = sum(map(len, labelled(benchmark.comparisons, benchmark.users).values()))
+    trained = [sum(map(len, labelled(fold.train, fold.trained_users).values())) for fold in split]
+    low, high = min(trained), max(trained)
+    who = {
+        "seen": f"the latest {LATER:.0%} of each user's, where a fold has something to train on",
+        "leave-out:category": "of categories that the fold was not trained on",
+    }.get(protocol, "of users that the fold was not trained on")
+    if cold_start:
+        who += f", with {max(cold_start)} earlier judgements to show"
+    elif protocol not in ("seen", "leave-out:category") and asked < rows:
+        who += "; of what several users judged, each fold asks a share"
+    not_on = "share a text, group or twin with what it asks"
+    not_on += ", or did not come before all of it from the same user" if protocol == "seen" else ""
+    return (
+        f"Of {rows:,} items of {len(benchmark.users):,} users"
+        + (f" with {every - rows:,} more choices in their histories" if every > rows else "")
+        + f", {asked:,} are asked about: {who}. Each of {len(split)} folds trains on "
+        + (f"{low:,}" if low == high else f"{low:,} to {high:,}")
+        + f" choices, and on none that {not_on}."
+    )
 
 
 def _views(benchmark: Benchmark, protocol: str, cold_start: Sequence[int] | None) -> list[str]:

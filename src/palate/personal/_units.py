@@ -1,35 +1,43 @@
-"""What must not be torn apart: choices that share a text, a question or a twin."""
+"""What must not be torn apart: choices that share a text, a group or a twin."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from palate.data import SameTexts, is_short, text_key
 from palate.personal._pairs import Choice
 from palate.records import Comparison
 
-SHORTEST_LINK = 20
-"""Shorter texts (`Yes.`) are said by many and link nothing."""
 
+class Links:
+    """Everything that ties one choice to others: texts that count as the same, its group, its twin and itself.
 
-def key_of(text: str) -> str:
-    """A text as it is compared: case and spacing do not make another text of it."""
-    return " ".join(text.lower().split())
+    A question alone ties nothing, since many tables ask one question in every row; short answers to the same
+    question do.
+    """
 
+    def __init__(self, choices: Iterable[Choice]) -> None:
+        self._texts = SameTexts(text for choice in choices for text in choice.responses)
 
-def links_of(choice: Choice) -> list[str]:
-    """Everything that ties a choice to others: its texts, its group, its twin and itself."""
-    texts = [key_of(text) for text in choice.responses]
-    found = [f"text\x00{text}" for text in texts if len(text) >= SHORTEST_LINK]
-    found.append("pair\x00" + "\x00".join([key_of(choice.prompt), *sorted(texts)]))
-    if isinstance(choice, Comparison):
-        found += [f"item\x00{name}" for name in (choice.id, choice.twin) if name]
-        found += [f"group\x00{choice.group}"] if choice.group else []
-    return found
+    def of(self, choice: Choice) -> frozenset[str]:
+        """Names; two choices that have one in common must not be torn apart."""
+        question = text_key(choice.prompt)
+        found: set[str] = set()
+        for text in choice.responses:
+            key = text_key(text)
+            if is_short(key):
+                found.add(f"answer\x00{question}\x00{key}")
+            else:
+                found.update(f"text\x00{group}" for group in self._texts.groups(text))
+        if isinstance(choice, Comparison):
+            found.update(f"item\x00{name}" for name in (choice.id, choice.twin) if name)
+            found.update([f"group\x00{choice.group}"] if choice.group else ())
+        return frozenset(found)
 
 
 def units(choices: Sequence[Choice]) -> NDArray[np.intp]:
@@ -38,10 +46,11 @@ def units(choices: Sequence[Choice]) -> NDArray[np.intp]:
     The texts of a debate are compared with one another, so a debate is one unit; a question with its answers
     is another. Training on one pair of a unit tells about the texts of its other pairs.
     """
+    links = Links(choices)
     names: dict[str, int] = {}
     rows, columns = [], []
     for place, choice in enumerate(choices):
-        for link in links_of(choice):
+        for link in sorted(links.of(choice)):
             rows.append(place)
             columns.append(names.setdefault(link, len(names)))
     size = len(choices) + len(names)
