@@ -38,9 +38,10 @@ def train(
 ) -> None:
     """Train reward models that know the user, and measure them on what they were not trained on.
 
-    Every model is trained on one side of each split and rates the other; the impersonal model stands first,
-    and each personal one counts by its gain over it. Then each is trained on everything and kept in the run
-    folder, under `models`: use it as `--rm personal:FOLDER`. The same command goes on where it stopped.
+    Every model is trained on one side of each split and rates the other. A personal model counts by what knowing
+    the person adds: over the same model without the person, and over the same model with strangers. The impersonal
+    model stands first, to show whether it is a good model at all. Then each is trained on everything and kept in the
+    run folder, under `models`: use it as `--rm personal:FOLDER`. Run the same command again to resume.
 
     Parameters
     ----------

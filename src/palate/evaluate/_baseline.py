@@ -1,4 +1,7 @@
-"""What knowing the user is worth over a model that knows nobody, for users of whom little or much is known."""
+"""Whether a model is better than one that knows nobody, for users of whom little or much is known.
+
+Not what knowing the user is worth: a model may be better for everybody. That is the gain of one model over itself.
+"""
 
 from __future__ import annotations
 

@@ -44,6 +44,7 @@ def summarise(run: Run, *, again: bool = False) -> Summary:
         seed=settings.seed,
         items=len(ratings.items),
         users=len({item.user_id for item in ratings.items}),
+        split=settings.split,
         complete=ratings.missing == 0,
         warnings=_warnings(run, ratings),
         strangers=[

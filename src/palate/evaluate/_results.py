@@ -116,7 +116,11 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OverBaseline(msgspec.Struct, frozen=True, kw_only=True):
-    """A model against the impersonal one of a training run, which sees nobody, on the items that both scored."""
+    """A model against the impersonal one of a training run, which sees nobody, on the items that both scored.
+
+    It says whether the model is better, and not whether the person makes it so: that is a `Gain` over `none` and
+    over `swapped`, of one model.
+    """
 
     rm: str
     view: str
@@ -171,6 +175,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     items: int
     users: int
+    split: str | None
+    """For runs of `palate train`: what was trained on and what was asked, in words."""
     complete: bool
     """False when some items were not rated yet."""
     warnings: list[str]
@@ -181,6 +187,6 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     gains: list[Gain]
     differences: list[Difference]
     over_baseline: list[OverBaseline]
-    """For runs of `palate train`: each model against the impersonal one."""
+    """For runs of `palate train`: each model against the impersonal one, which is no personal gain."""
     slices: list[Slice]
     user_accuracies: list[UserAccuracy]

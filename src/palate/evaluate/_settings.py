@@ -48,6 +48,8 @@ class Settings(HashedSettings, frozen=True, kw_only=True):
     seed: int
     baseline: str | None = None
     """The label of the impersonal model that the others of a training run are measured against."""
+    split: str | None = None
+    """What a training run trained on and what it asked, in words."""
     palate: str = __version__
     format: int = FORMAT
 

@@ -108,7 +108,7 @@ def difference_plot(summary: Summary) -> IntervalPlot | None:
 
 
 def baseline_plot(summary: Summary) -> IntervalPlot | None:
-    """What knowing the user adds to the impersonal model of a training run; nothing in other runs."""
+    """Each model against the impersonal one of a training run; nothing in other runs."""
     rows: dict[str, list[PlotRow]] = defaultdict(list)
     for found in summary.over_baseline:
         if view_kind(found.view) == "profile":
@@ -117,7 +117,7 @@ def baseline_plot(summary: Summary) -> IntervalPlot | None:
     return _points_plot(
         bands,
         name="baseline",
-        title="What each model adds to the impersonal one",
+        title="Each model against the impersonal one",
         axis="difference in percentage points, with 95% interval",
     )
 

@@ -15,7 +15,7 @@ from palate.evaluate._report._numbers import (
     points,
     points_interval,
 )
-from palate.evaluate._report._reading import readings
+from palate.evaluate._report._reading import NO_PERSONAL_GAIN, readings
 from palate.evaluate._report._table import Table, markdown_table, safe_markdown
 from palate.evaluate._results import Difference, Gain, OverBaseline, Summary
 
@@ -38,6 +38,8 @@ def _lines(summary: Summary) -> Iterator[str]:
         f"benchmark {safe_markdown(summary.benchmark)}, "
         f"hash {safe_markdown(summary.benchmark_hash)}, licence {safe_markdown(summary.licence)}, seed {summary.seed}."
     )
+    if summary.split:
+        yield from ("", safe_markdown(summary.split))
     yield ""
     yield from (f"- {safe_markdown(reading.text)}" for reading in readings(summary))
     yield from _warnings(summary)
@@ -50,8 +52,8 @@ def _lines(summary: Summary) -> Iterator[str]:
         yield from _results(controls)
     yield from ("", _FOOTNOTE)
     yield from (f"\n{safe_markdown(line)}" for line in summary.strangers)
-    yield from _over_baseline(summary)
     yield from _gains(summary)
+    yield from _over_baseline(summary)
     yield from _differences(summary)
 
 
@@ -91,7 +93,7 @@ def _marked(gain: Gain | None) -> str:
 def _over_baseline(summary: Summary) -> Iterator[str]:
     if not summary.over_baseline:
         return
-    yield from ("", "## Over the impersonal model", "")
+    yield from ("", "## Against the impersonal model", "", f"A better model or not. {NO_PERSONAL_GAIN}", "")
     rows = [
         (one.rm, one.view, one.than, one.known, points(one.difference), *_sure(one), f"{one.users:,}", f"{one.n:,}")
         for one in summary.over_baseline

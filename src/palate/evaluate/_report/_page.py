@@ -35,7 +35,7 @@ from palate.evaluate._report._numbers import (
     points_interval,
 )
 from palate.evaluate._report._people import people
-from palate.evaluate._report._reading import readings
+from palate.evaluate._report._reading import NO_PERSONAL_GAIN, readings
 from palate.evaluate._report._slices import first_choice, slice_tables
 from palate.evaluate._results import Summary
 
@@ -89,6 +89,7 @@ def render_page(summary: Summary, items: Sequence[BrowsedItem], *, left_out: int
             gains=gain_plot(summary),
             differences=difference_plot(summary),
             baseline=baseline_plot(summary),
+            no_personal_gain=NO_PERSONAL_GAIN,
             curve=cold_start_plot(summary),
             people=people(summary),
             slice_tables=tables,

@@ -17,6 +17,7 @@ from palate.evaluate._results import Difference, Gain, Summary
 Direction = Literal["up", "down", "unclear", "absent"]
 
 USES = "it uses the person"
+NO_PERSONAL_GAIN = "No personal gain is measured here: that is the gain over none and over swapped, of the same model."
 
 
 class Sentence(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from palate.evaluate._report._groups import Group, Row, condensed, groups
 from palate.evaluate._report._numbers import CLEAR, MINUS, count, percent, percent_interval, points, points_interval
-from palate.evaluate._report._reading import Reading, readings
+from palate.evaluate._report._reading import NO_PERSONAL_GAIN, Reading, readings
 from palate.evaluate._results import Gain, Result, Summary
 
 BAR_CELLS = 20
@@ -85,6 +85,8 @@ def _print_title(paper: _Paper, summary: Summary) -> None:
     size = f"  {count(summary.items, 'item')}, {count(summary.users, 'user')}, seed {summary.seed}"
     title.append(size, style="dim")
     paper.console.print(title)
+    if summary.split:
+        paper.console.print(paper.plain(summary.split, style="dim"))
     paper.console.print()
 
 
@@ -174,16 +176,18 @@ def _print_footnote(paper: _Paper, summary: Summary) -> None:
 
 
 def _print_over_baseline(paper: _Paper, summary: Summary) -> None:
-    """For training runs: what each model adds to the impersonal one, by how much is known of the user."""
+    """For training runs: each model against the impersonal one, by how much is known of the user."""
     if not summary.over_baseline:
         return
     paper.console.print()
-    paper.console.print(paper.plain(f"Over {summary.over_baseline[0].than}, which knows nobody", style="bold"))
+    title = paper.plain(f"Against {summary.over_baseline[0].than}: a better model or not", style="bold")
+    title.append_text(paper.plain(f"  {NO_PERSONAL_GAIN}", style="dim"))
+    paper.console.print(title)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("view", overflow="fold")
     table.add_column("known of the user")
-    for title in ("gain", "95%", "users", "n"):
-        table.add_column(title, justify="right", no_wrap=True)
+    for heading in ("difference", "95%", "users", "n"):
+        table.add_column(heading, justify="right", no_wrap=True)
     shown: tuple[str, str] | None = None
     order = list(dict.fromkeys((one.rm, one.view) for one in summary.over_baseline))
     for one in sorted(summary.over_baseline, key=lambda one: order.index((one.rm, one.view))):
