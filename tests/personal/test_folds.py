@@ -74,7 +74,8 @@ def assert_sound(benchmark: Benchmark, folds: list[Fold], protocol: str) -> None
                 own = [other for other in fold.train if other.user_id == item.user_id]
                 assert all(came_before(other, item) for other in [*own, *known.judgements])
                 undated = [other for other in own if other.date is None and other.sequence is None]
-                assert all(place[other.id] < place[item.id] for other in undated if item.sequence is None)
+                assert not undated or (item.date is None and item.sequence is None)
+                assert all(place[other.id] < place[item.id] for other in undated)
         posts = {plain(post.text) for user in fold.trained_users.values() for post in user.posts}
         for item in fold.test if posts else ():
             assert not tells(posts, item)

@@ -83,7 +83,7 @@ def _seen(benchmark: Benchmark, folds: int, seed: int) -> list[Fold]:
         alike = len({(len(item.date or ""), item.sequence is None) for item in own_items}) == 1
         ahead = later[user][:1] if alike else later[user]
         earlier |= {
-            item.id for item in own_items[: len(own_items) - count] if all(came_before(item, other) for other in ahead)
+            item.id for item in own_items[: len(own_items) - count] if all(_is_before(item, other) for other in ahead)
         }
     asked = {item.id for own_items in later.values() for item in own_items}
     unit = units(items)
@@ -104,6 +104,14 @@ def _in_order(items: Sequence[Comparison]) -> dict[str, list[Comparison]]:
     for item in sorted(items, key=lambda item: (item.date or "", item.sequence or 0)):
         found.setdefault(item.user_id, []).append(item)
     return found
+
+
+def _is_before(item: Comparison, later: Comparison) -> bool:
+    """Whether an item is older than one that stands after it in order; not where only one of them says when it was."""
+    dated = item.date is not None and later.date is not None
+    in_sequence = item.sequence is not None and later.sequence is not None
+    told = any(when is not None for one in (item, later) for when in (one.date, one.sequence))
+    return came_before(item, later) and (dated or in_sequence or not told)
 
 
 def _unseen(benchmark: Benchmark, parts: dict[str, set[str]], folds: int, seed: int) -> list[Fold]:
