@@ -132,6 +132,7 @@ def _summary() -> Summary:
         "seed": 7,
         "items": USERS * EACH,
         "users": USERS,
+        "split": None,
         "complete": True,
         "warnings": ["judge:small left 29 of 1,500 asks unscored (1.9%)"],
         "strangers": ["swapped: 3.0 strangers an item, 60 people; topic and batch 100%."],
