@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from palate import Ask, Benchmark, Rating, evaluate, load_benchmark
 from palate.evaluate import Run
 from palate.evaluate._asks import make_ask
-from palate.evaluate._statistics import paired_test
+from palate.evaluate._statistics import Quantity, Resamples, paired_differences, ratio
 from palate.records import View
 from palate.views import ViewBuilder, parse_budget, parse_view
 
@@ -110,8 +111,10 @@ def test_a_budget_cuts_the_profile_and_never_the_response(mini: Benchmark, tmp_p
 
 def test_paired_data_gets_a_paired_test() -> None:
     """Two models that differ by the same little on every user: plain to a paired test, lost to another."""
-    by_user = [0.02] * 12
-    assert paired_test(by_user) == 2 / 2**12
+    by_user = np.array([[0.02, 1.0]] * 12)
+    [found] = paired_differences([Quantity(by_user, ratio)], Resamples(12))
+    assert found.p == 2 / 2**12
+    assert found.low is not None and found.low > 0
 
 
 def test_the_long_profile_is_handed_over_once_whatever_the_number_of_responses(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from palate.audit._leaks import find_leaks
 from palate.audit._power import intraclass_correlation, measure_power
 from palate.audit._shortcuts import measure_positions
 from palate.audit._thin import measure_fields
-from palate.evaluate import Ratings, paired_test, rated_item
+from palate.evaluate import GAIN, Ratings, Resamples, paired_differences, rated_item
 from palate.records import Aspect, Benchmark, Judgement, PalateError, Post, Privileged, User
 
 
@@ -169,7 +169,8 @@ def test_the_smallest_gain_is_found_four_times_in_five() -> None:
         chance_up = np.clip((differ + gains[ratings.clusters]) / 2, 0, 1)
         draw = random.random(len(ratings.items))
         differences = np.where(draw < chance_up, 1.0, np.where(draw < differ, -1.0, 0.0))
-        found += paired_test(np.bincount(ratings.clusters, weights=differences)) < 0.05
+        quantity = ratings.mean(differences, within=GAIN)
+        found += paired_differences([quantity], Resamples(users, n_resamples=500))[0].p < 0.05
     assert 0.68 < found / 150 < 0.9
 
 

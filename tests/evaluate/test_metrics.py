@@ -4,11 +4,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from palate import Ask, Rating
-from palate.evaluate import Gain, Result, Summary, compare, evaluate
+from palate.evaluate import Gain, RatedItem, Ratings, Resamples, Result, Summary, compare, evaluate, false_discovery
+from palate.evaluate._baseline import over_baseline
 from palate.records import Benchmark, Card, Comparison, PalateError, Post, User
+from palate.views import resolve_views
 
 
 class Told:
@@ -244,3 +247,104 @@ class TestCompare:
             compare(*runs)
         with pytest.raises(PalateError, match="the same run"):
             compare(runs[0], runs[0])
+
+
+def shared(users: int, items: int) -> Benchmark:
+    """Everybody judges the same items, and prefers the first response of every other one."""
+    card = Card(name="shared", title="shared", version="1", licence="none", source="the test")
+    people = {f"u{user}": User(id=f"u{user}") for user in range(users)}
+    texts = [(f"Question {item}?", (f"yes {item}", f"no, and never, {item}")) for item in range(items)]
+    comparisons = tuple(
+        Comparison(
+            id=f"{user}-{item}",
+            user_id=user,
+            prompt=prompt,
+            responses=responses if (number + item) % 2 else responses[::-1],  # the order is not what an item is
+            preferred=(number + item + item % 2) % 2,
+        )
+        for number, user in enumerate(people)
+        for item, (prompt, responses) in enumerate(texts)
+    )
+    return Benchmark(card=card, users=people, comparisons=comparisons)
+
+
+def prefers_yes(ask: Ask) -> dict[str, object]:
+    return {"scores": [float(text.startswith("yes")) for text in ask.responses]}
+
+
+def test_items_that_users_share_are_resampled_too(tmp_path: Path) -> None:
+    held = shared(users=12, items=10)
+    model = Told("m", prefers_yes)  # is right for everybody on half of the items, and for nobody on the others
+    both = evaluate(held, [model], ["none"], out=tmp_path)
+    users = evaluate(held, [model], ["none"], out=tmp_path, resample="users")
+    wide, narrow = result(both, "m"), result(users, "m")
+    assert (both.resampled, users.resampled) == ("users and items", "users")
+    assert both.run == users.run, "what is resampled is no part of what was measured"
+    assert narrow.low == narrow.high == wide.accuracy == 0.5, "users are all alike"
+    assert wide.low is not None and wide.high is not None
+    assert wide.low < 0.3 and wide.high > 0.7, "items are not"
+
+
+def test_two_runs_are_compared_over_new_items_too(tmp_path: Path) -> None:
+    held = shared(users=12, items=10)
+    first, second = (evaluate(held, [rm], ["none"], out=tmp_path / rm).run for rm in ("longest", "random"))
+    both, users = compare(first, second), compare(first, second, resample="users")
+    assert (both.resampled, users.resampled) == ("users and items", "users")
+    [wide], [narrow] = both.differences, users.differences
+    assert wide.difference == narrow.difference
+    assert wide.high is not None and narrow.high is not None and wide.high > narrow.high
+
+
+def test_too_few_shared_items_are_warned_of(tmp_path: Path) -> None:
+    summary = evaluate(shared(users=12, items=3), [Told("m", prefers_yes)], ["none"], out=tmp_path)
+    assert summary.resampled == "users"
+    assert any("All users judge the same 3 items" in warning for warning in summary.warnings)
+
+
+def test_a_gain_that_few_users_carry_is_warned_of(tmp_path: Path) -> None:
+    names = [f"{letter}{number}" for letter in "abcdefgh" for number in range(5)]
+
+    def answer(ask: Ask) -> dict[str, object]:
+        own = ask.id.split("-")[0]
+        helped = own in ask.view.text and own[0] in "ab" and own[1] != "4"  # eight of forty
+        return {"scores": [float((text == "good") == helped) for text in ask.responses]}
+
+    summary = run(
+        benchmark({name: [0, 0, 0] for name in names}), Told("m", answer), out=tmp_path, views=("none", "posts:1")
+    )
+    [gain] = summary.gains
+    assert gain.gain == 0.2 and gain.q < 0.05
+    assert gain.carried_by is not None and 1 < gain.carried_by < 8
+    few = [warning for warning in summary.warnings if "few users carry this" in warning]
+    assert bool(few) == (gain.carried_by <= 3)
+
+
+def test_heavy_raters_are_warned_of(tmp_path: Path) -> None:
+    labels = {f"{chr(97 + n)}": [0] * (60 if n < 2 else 1) for n in range(25)}
+    summary = run(benchmark(labels), Told("m", likes_good), out=tmp_path)
+    assert any("A few users hold most of the items: these 25 weigh like 3" in one for one in summary.warnings)
+
+
+def test_two_controls_are_not_compared_with_each_other(tmp_path: Path) -> None:
+    """No report prints them, so that they would only cost the others power."""
+    summary = evaluate(benchmark(PEOPLE), ["longest", "random", Told("m", likes_good)], ["none"], out=tmp_path)
+    assert [(one.rm, one.than) for one in summary.differences] == [("longest", "m"), ("random", "m")]
+
+
+def test_the_table_over_the_baseline_is_one_family() -> None:
+    """Differences for users of whom little and of whom much is known are printed together, and corrected together."""
+    random = np.random.default_rng(0)
+    items = [
+        RatedItem(id=f"{user}-{n}", user_id=f"u{user}", prompt=f"{user} {n}", responses=("a", "b"), preferred=0,
+                  known=0 if user < 20 else 20)
+        for user in range(40) for n in range(5)
+    ]  # fmt: skip
+    rated = {
+        key: {(item.id, 0): Rating(scores=[float(random.random() < right), 0.5]) for item in items}
+        for key, right in {("base", "none"): 0.5, ("m", "none"): 0.6, ("m", "user"): 0.65}.items()
+    }
+    rated["base", "user"] = rated["base", "none"]
+    views = resolve_views(["none", "user"])
+    found = over_baseline(Ratings(items, rated), ["base", "m"], views, "base", Resamples(40))
+    assert {one.known for one in found} == {"any", "0", "11 to 50"}
+    assert [one.q for one in found] == pytest.approx(false_discovery([one.p for one in found]))

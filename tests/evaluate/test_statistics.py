@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import tracemalloc
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,7 +21,9 @@ from palate.evaluate._statistics import (
     ANYWHERE,
     GAIN,
     SHARE,
+    Crossed,
     Floats,
+    PairedDifference,
     Quantity,
     Resamples,
     bootstrap_totals,
@@ -29,7 +34,7 @@ from palate.evaluate._statistics import (
     false_discovery,
     interval,
     intervals,
-    paired_test,
+    paired_differences,
     ratio,
     ratio_interval,
 )
@@ -240,56 +245,171 @@ class TestInterval:
         assert 0.91 <= covered <= 0.98
 
 
-class TestPairedTest:
-    @given(st.lists(st.integers(-5, 5), max_size=9))
-    @settings(deadline=None)
-    def test_is_the_share_of_all_flips_at_least_as_far_out(self, differences: list[int]) -> None:
-        flips = itertools.product([1, -1], repeat=len(differences))
-        sums = [abs(sum(s * d for s, d in zip(signs, differences, strict=True))) for signs in flips]
-        expected = np.mean([total >= abs(sum(differences)) for total in sums])
-        assert paired_test(differences) == pytest.approx(expected)
+def difference(sums: Sequence[float], counts: Sequence[float] | None = None, **options: Any) -> PairedDifference:
+    """Of users who have these sums of differences over so many items, one each unless told."""
+    totals = np.stack([np.asarray(sums, float), np.asarray(counts or [1.0] * len(sums), float)], axis=1)
+    return paired_differences([Quantity(totals, ratio, GAIN, **options)], Resamples(len(sums), n_resamples=2_000))[0]
 
-    def test_agrees_with_scipy(self) -> None:
-        differences = np.random.default_rng(0).normal(0.4, 1, size=11)
-        expected = stats.permutation_test(
-            (differences, np.zeros(11)),
-            lambda x, y, axis: np.sum(x - y, axis=axis),
-            permutation_type="samples",
-            n_resamples=np.inf,
-            vectorized=True,
-        )
-        assert paired_test(differences) == pytest.approx(expected.pvalue)
 
-    @given(st.lists(st.floats(-1, 1), max_size=40), st.sampled_from([-1.0, 3.0]))
+class TestPairedDifferences:
+    @given(st.lists(st.integers(-5, 5), min_size=2, max_size=9))
+    @settings(deadline=None, max_examples=60)
+    def test_few_users_are_never_clearer_than_flipping_all_signs_says(self, sums: list[int]) -> None:
+        flips = itertools.product([1, -1], repeat=len(sums))
+        totals = [abs(sum(s * d for s, d in zip(signs, sums, strict=True))) for signs in flips]
+        assert difference(sums, [5] * len(sums)).p >= np.mean([t >= abs(sum(sums)) for t in totals]) - 1e-12
+
+    def test_users_who_all_gain_the_same_get_the_exact_answer(self) -> None:
+        assert difference([1] * 5).p == 2 / 2**5
+        assert difference([1] * 9).p == 2 / 2**9
+
+    @given(st.lists(st.floats(-1, 1), min_size=2, max_size=40), st.sampled_from([-1.0, 0.5]))
     @settings(deadline=None, max_examples=50)
-    def test_is_a_probability_that_ignores_sign_and_units(self, differences: list[float], factor: float) -> None:
-        assume(all(difference == 0 or abs(difference) > 1e-6 for difference in differences))
-        p = paired_test(differences)
-        assert 0 < p <= 1
-        assert paired_test([factor * difference for difference in differences]) == pytest.approx(p)
+    def test_is_a_probability_that_ignores_sign_and_units(self, sums: list[float], factor: float) -> None:
+        assume(all(one == 0 or abs(one) > 1e-6 for one in sums))
+        found, other = difference(sums), difference([factor * one for one in sums])
+        assert 0 < found.p <= 1
+        assert other.p == pytest.approx(found.p, abs=0.02)
 
-    def test_clusters_without_a_difference_say_nothing(self) -> None:
-        assert paired_test([1, 2, 3]) == paired_test([0, 1, 0, 2, 3, 0]) == 0.25
-        assert paired_test([0, 0]) == paired_test([]) == 1
+    @given(st.lists(st.floats(-1, 1), min_size=2, max_size=40))
+    @settings(deadline=None, max_examples=80)
+    def test_holds_the_value_and_agrees_with_the_test_about_zero(self, sums: list[float]) -> None:
+        found = difference(sums)
+        assert found.low is not None and found.high is not None
+        assert -1 <= found.low <= found.value + 1e-12 and found.value - 1e-12 <= found.high <= 1
+        if found.p >= 0.05:
+            assert found.low <= 0 <= found.high
+        if found.p < 0.045:
+            assert found.low > 0 or found.high < 0
+        assert (found.carried_by is None) == (found.low <= 0 <= found.high)
 
     def test_thirds_that_add_up_to_the_same_are_the_same(self) -> None:
         thirds = [1 / 3, 1 / 3, 1 / 3, -1.0, 2 / 3, 1 / 7, 1 / 7]
-        whole = [7, 7, 7, -21, 14, 3, 3]
-        assert paired_test(thirds) == paired_test(whole)
+        whole = [7 / 21, 7 / 21, 7 / 21, -21 / 21, 14 / 21, 3 / 21, 3 / 21]
+        assert difference(thirds).p == pytest.approx(difference(whole).p)
 
-    def test_random_flips_come_near_the_normal_answer_and_repeat(self) -> None:
-        differences = np.random.default_rng(1).normal(0.15, 1, size=300)
-        z = differences.sum() / np.sqrt((differences**2).sum())
-        assert paired_test(differences) == pytest.approx(2 * stats.norm.sf(abs(z)), abs=0.01)
-        assert paired_test(differences) == paired_test(differences)
+    def test_many_users_come_near_the_normal_answer_and_repeat(self) -> None:
+        sums = np.random.default_rng(1).normal(0.035, 0.15, size=300)
+        z = sums.mean() / (sums.std(ddof=1) / np.sqrt(300))
+        found = difference(sums.tolist())
+        assert found.p == pytest.approx(2 * stats.norm.sf(abs(z)), abs=0.03)
+        assert found == difference(sums.tolist())
 
-    def test_random_flips_never_give_zero(self) -> None:
-        assert paired_test(np.ones(100)) == 1 / 10_001
+    def test_nobody_who_differs_is_no_difference_and_no_test(self) -> None:
+        table = [Quantity(np.array([[d, 1.0]] * 20), ratio, GAIN) for d in (0.0, 0.3, 0.0)]
+        zero, gained, _ = paired_differences(table, Resamples(20))
+        assert (zero.low, zero.high, zero.p, zero.q) == (0, 0, 1, 1)
+        assert gained.q == gained.p < 0.001, "the two that cannot differ do not count as tests"
 
-    def test_is_level_when_nothing_differs(self) -> None:
-        random = np.random.default_rng(2)
-        p_values = [paired_test(random.standard_t(3, size=14)) for _ in range(300)]
-        assert np.mean(np.array(p_values) <= 0.05) == pytest.approx(0.05, abs=0.035)
+    def test_one_user_gets_no_interval(self) -> None:
+        found = difference([1])
+        assert (found.low, found.high, found.p) == (None, None, 1)
+
+    @pytest.mark.parametrize("values", [[0.17, 0.18], [0.1, 0.3, 0.2], [0.4, 0.1, 0.2, 0.2]])
+    def test_few_users_say_no_more_than_students_interval_does(self, values: list[float]) -> None:
+        low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
+        found = difference(values)
+        assert found.low is not None and found.high is not None
+        assert found.low <= max(low, -1) + 1e-9 and found.high >= min(high, 1) - 1e-9
+
+    def test_a_table_of_many_says_the_same_as_one_at_a_time(self) -> None:
+        random = np.random.default_rng(3)
+        table = [
+            Quantity(np.stack([random.normal(0.1, 0.2, 30), np.ones(30)], axis=1), ratio, GAIN) for _ in range(300)
+        ]
+        resamples = Resamples(30, n_resamples=FEW)
+        together = paired_differences(table, resamples)
+        for index in (0, 255, 256, 299):
+            [alone] = paired_differences([table[index]], resamples)
+            assert (alone.low, alone.high, alone.p) == pytest.approx(
+                (together[index].low, together[index].high, together[index].p)
+            )
+        assert paired_differences([], resamples) == []
+
+
+class TestSkewedStudies:
+    """A small look; benchmarks/coverage.py is the real one."""
+
+    def test_the_test_is_of_a_mean_of_zero_and_not_of_symmetry(self) -> None:
+        """One user in twenty gains 45 points, and what the others lose makes up for it."""
+        random = np.random.default_rng(4)
+        studies = []
+        for _ in range(300):
+            effects = np.where(random.random(149) < 0.05, 0.45, -0.05 * 0.45 / 0.95)
+            up = random.binomial(20, 0.02 + np.maximum(effects, 0))
+            down = random.binomial(20 - up, (0.02 + np.maximum(-effects, 0)) / (1 - 0.02 - np.maximum(effects, 0)))
+            studies.append(Quantity(np.stack([up - down, np.full(149, 20)], axis=1).astype(float), ratio, GAIN))
+        found = paired_differences(studies, Resamples(149, n_resamples=1_000))
+        assert 0.02 <= np.mean([one.p < 0.05 for one in found]) <= 0.08
+        assert 0.92 <= np.mean([one.low <= 0 <= one.high for one in found]) <= 0.98  # type: ignore[operator]
+
+    def test_heavy_raters_few_of_whom_gain(self) -> None:
+        random = np.random.default_rng(5)
+        studies = []
+        for _ in range(300):
+            items = np.where(random.random(50) < 0.2, 200, 5)
+            effects = np.where(random.random(50) < 0.1, 0.45, -0.05)
+            up = random.binomial(items, 0.06 + np.maximum(effects, 0))
+            down = random.binomial(items - up, (0.06 + np.maximum(-effects, 0)) / (0.94 - np.maximum(effects, 0)))
+            studies.append(Quantity(np.stack([up - down, items], axis=1).astype(float), ratio, GAIN))
+        found = paired_differences(studies, Resamples(50, n_resamples=1_000))
+        assert np.mean([one.p < 0.05 for one in found]) <= 0.12
+
+
+def shared_items(random: np.random.Generator, users: int, items: int, between_items: float) -> Quantity:
+    """Everybody judges the same items, and what an item is like counts for everybody; the true gain is .05."""
+    effects = 0.05 + random.normal(0, 0.1, (users, 1)) + random.normal(0, between_items, items)
+    drawn = random.random((users, items))
+    up, down = 0.1 + np.maximum(effects, 0), 0.1 + np.maximum(-effects, 0)
+    values = (drawn < up).astype(float) - ((drawn >= up) & (drawn < up + down))
+    cells = np.stack([values, np.ones_like(values)], axis=2)
+    return Quantity(cells.sum(axis=1), ratio, GAIN, Crossed(cells.sum(axis=0), cells.reshape(-1, 2)))
+
+
+class TestSharedItems:
+    def test_intervals_hold_for_new_users_and_new_items(self) -> None:
+        random = np.random.default_rng(6)
+        studies = [shared_items(random, 200, 32, 0.1) for _ in range(200)]
+        alone = [replace(study, crossed=None) for study in studies]
+        for table, least, most in ((studies, 0.91, 0.99), (alone, 0.4, 0.8)):
+            found = paired_differences(table, Resamples(200, n_resamples=500))
+            held = np.mean([one.low <= 0.05 <= one.high for one in found])  # type: ignore[operator]
+            assert least <= held <= most
+
+    def test_accuracies_get_wider_too_and_never_narrower(self) -> None:
+        random = np.random.default_rng(8)
+        for between_items in (0.0, 0.2):
+            study = replace(shared_items(random, 100, 20, between_items), within=ANYWHERE)
+            wide, narrow = intervals([study, replace(study, crossed=None)], Resamples(100, n_resamples=FEW))
+            assert wide is not None and narrow is not None
+            assert wide.low <= narrow.low and wide.high >= narrow.high
+        assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
+
+    def test_items_that_nobody_shares_change_nothing(self) -> None:
+        totals = users(40)
+        crossed = Crossed(by_unit=totals, by_cell=totals)  # every user has one unit of their own
+        plain, own = intervals(
+            [Quantity(totals, ratio, SHARE), Quantity(totals, ratio, SHARE, crossed)], Resamples(40, n_resamples=FEW)
+        )
+        assert plain is not None and own is not None
+        assert own.high - own.low == pytest.approx(plain.high - plain.low, rel=0.03)
+
+
+class TestCarriedBy:
+    def test_few_users_carry_what_only_they_have(self) -> None:
+        noise = np.random.default_rng(0).normal(0, 0.02, 100)
+        few = difference([*(0.9 * np.ones(8)), *noise[8:]])
+        many = difference((noise + 0.07).tolist())
+        assert few.value == pytest.approx(many.value, abs=0.01)
+        assert few.carried_by is not None and few.carried_by <= 8
+        assert many.carried_by is not None and many.carried_by > 30
+
+    def test_a_loss_is_carried_as_a_gain_is(self) -> None:
+        gains = np.random.default_rng(1).normal(0.1, 0.3, 80)
+        assert difference(gains.tolist()).carried_by == difference((-gains).tolist()).carried_by
+
+    def test_what_everybody_has_is_carried_by_everybody(self) -> None:
+        assert difference([0.4] * 12).carried_by == 12
 
 
 class TestFalseDiscovery:

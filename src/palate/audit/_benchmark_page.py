@@ -22,7 +22,8 @@ MOST_LISTED = 8
 """Groups of one field that are listed by name; `--json` has them all."""
 MOST_FAULTS = 6
 _FOOTNOTE = (
-    "Intervals are 95% and resample users, couples of twins together. q holds the false discovery rate over the first "
+    "Intervals are 95% and resample users (couples of twins together) and, where users judge the same items, items. "
+    "q holds the false discovery rate over the first "
     "table; it tests against guessing, from either side. The smallest gain is a normal approximation."
 )
 

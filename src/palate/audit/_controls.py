@@ -12,9 +12,8 @@ from scipy import stats
 from palate.audit._luck import luck
 from palate.audit._results import Reach
 from palate.evaluate import (
-    SHARE,
+    GAIN,
     Floats,
-    Quantity,
     Ratings,
     Report,
     Resamples,
@@ -23,8 +22,7 @@ from palate.evaluate import (
     evaluate,
     false_discovery,
     intervals,
-    paired_test,
-    ratio,
+    paired_differences,
 )
 from palate.personal import IMPERSONAL, train
 from palate.records import Ask, Benchmark, Part, Rating, RewardModel, View
@@ -107,23 +105,25 @@ def reaches(measured: Sequence[Measured], seed: int) -> list[Reach]:
     sheets = {id(one.ratings): one.ratings for one in measured if one.view == "none"}
     coins = {key: luck(ratings, seed) for key, ratings in sheets.items()}
     p_values = [_p_value(one, coins.get(id(one.ratings), 0.0), seed) for one in measured]
-    return [_reach(one, p, q, seed) for one, p, q in zip(measured, p_values, false_discovery(p_values), strict=True)]
+    tested = [place for place, one in enumerate(measured) if one.rm != "random"]  # which cannot but guess
+    q_of = dict(zip(tested, false_discovery([p_values[place] for place in tested]), strict=True))
+    return [
+        _reach(one, p, q_of.get(place, 1.0), seed)
+        for place, (one, p) in enumerate(zip(measured, p_values, strict=True))
+    ]
 
 
 def _p_value(one: Measured, spread: float, seed: int) -> float:
-    totals = one.ratings.accuracy_totals(one.credits - one.chances)
-    over_users = paired_test(totals[:, 0], seed)
+    over_chance = one.ratings.mean(one.credits - one.chances, within=GAIN)
+    [found] = paired_differences([over_chance], Resamples(one.ratings.n_clusters, seed=seed))
     if spread == 0.0:
-        return over_users
-    distance = abs(float(totals[:, 0].sum() / totals[:, 1].sum())) / spread
-    return max(over_users, float(2 * stats.norm.sf(distance)))
+        return found.p
+    return max(found.p, float(2 * stats.norm.sf(abs(found.value) / spread)))
 
 
 def _reach(one: Measured, p: float, q: float, seed: int) -> Reach:
     scored = ~np.isnan(one.credits)
-    totals = one.ratings.accuracy_totals(one.credits)
-    resamples = Resamples(one.ratings.n_clusters, seed=seed)
-    estimate = intervals([Quantity(totals, ratio, SHARE)], resamples)[0]
+    estimate = intervals([one.ratings.mean(one.credits)], Resamples(one.ratings.n_clusters, seed=seed))[0]
     return Reach(
         rm=one.rm,
         view=one.view,

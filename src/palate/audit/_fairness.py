@@ -20,7 +20,7 @@ from palate.evaluate import (
     Resamples,
     false_discovery,
     intervals,
-    paired_test,
+    paired_differences,
     ratio,
 )
 
@@ -37,8 +37,11 @@ class _Row(msgspec.Struct, frozen=True):
     values: Floats
     where: Mask
 
-    def totals(self, ratings: Ratings, code: int) -> Floats:
-        return ratings.accuracy_totals(self.values, self.where & (self.grouping.codes == code))
+    def mean(self, ratings: Ratings, code: int, within: tuple[float, float] = SHARE) -> Quantity:
+        return ratings.mean(self.values, self.where & (self.grouping.codes == code), within=within)
+
+    def columns(self, ratings: Ratings, code: int) -> tuple[Floats, Floats]:
+        return ratings.scored_columns(self.values, self.where & (self.grouping.codes == code))
 
 
 def _row(
@@ -71,21 +74,20 @@ def measure_groups(
 
 def _cells(ratings: Ratings, rows: Sequence[_Row], resamples: Resamples) -> list[Cell]:
     asked = [(row, code) for row in rows for code in row.codes]
-    totals = [row.totals(ratings, code) for row, code in asked]
-    estimates = intervals([Quantity(total, ratio, SHARE) for total in totals], resamples)
+    means = [row.mean(ratings, code) for row, code in asked]
     return [
         Cell(
             rm=row.key[0],
             view=row.key[1],
             by=row.grouping.by,
             value=row.grouping.values[code],
-            n=int(total[:, 1].sum()),
+            n=int(mean.totals[:, 1].sum()),
             users=ratings.count_users(row.where & (row.grouping.codes == code)),
-            accuracy=float(ratio(total.sum(axis=0))),
+            accuracy=float(ratio(mean.totals.sum(axis=0))),
             low=estimate.low if estimate else None,
             high=estimate.high if estimate else None,
         )
-        for (row, code), total, estimate in zip(asked, totals, estimates, strict=True)
+        for (row, code), mean, estimate in zip(asked, means, intervals(means, resamples), strict=True)
     ]
 
 
@@ -97,10 +99,10 @@ def _gaps(ratings: Ratings, rows: Sequence[_Row], resamples: Resamples, progress
     for done, row in enumerate(rows):
         if progress:
             progress(f"shuffling groups of {row.grouping.by}", done, len(rows))
-        accuracies = {code: float(ratio(row.totals(ratings, code).sum(axis=0))) for code in row.codes}
+        accuracies = {code: float(ratio(row.mean(ratings, code).totals.sum(axis=0))) for code in row.codes}
         worst, *_, best = sorted(row.codes, key=lambda code: accuracies[code])
-        both = np.concatenate([row.totals(ratings, best), row.totals(ratings, worst)], axis=1)
-        quantities.append(Quantity(both, _difference_of_ratios, GAIN))
+        both = (*row.columns(ratings, best), *row.columns(ratings, worst))
+        quantities.append(ratings.quantity(*both, statistic=_difference_of_ratios, within=GAIN))
         ends.append((best, worst))
         p_values.append(group_test(ratings, row.values, row.grouping, row.where, resamples.seed))
     estimates = intervals(quantities, resamples)
@@ -136,27 +138,24 @@ def measure_gains(
         for key, none in pairs:
             change = profile_change(ratings, key, none)
             if row := _row(ratings, key, grouping, codes, change, least):
-                found += [(row, code, row.totals(ratings, code)) for code in row.codes]
-    resamples = Resamples(ratings.n_clusters, seed=seed)
-    estimates = intervals([Quantity(total, ratio, GAIN) for _, _, total in found], resamples)
-    p_values = [paired_test(total[:, 0], seed) for _, _, total in found]
+                found += [(row, code) for code in row.codes]
+    changes = [row.mean(ratings, code, GAIN) for row, code in found]
+    tested = paired_differences(changes, Resamples(ratings.n_clusters, seed=seed))
     return [
         CellGain(
             rm=row.key[0],
             view=row.key[1],
             by=row.grouping.by,
             value=row.grouping.values[code],
-            n=int(total[:, 1].sum()),
+            n=int(change.totals[:, 1].sum()),
             users=ratings.count_users(row.where & (row.grouping.codes == code)),
-            gain=float(ratio(total.sum(axis=0))),
-            low=estimate.low if estimate else None,
-            high=estimate.high if estimate else None,
-            p=p,
-            q=q,
+            gain=difference.value,
+            low=difference.low,
+            high=difference.high,
+            p=difference.p,
+            q=difference.q,
         )
-        for (row, code, total), estimate, p, q in zip(
-            found, estimates, p_values, false_discovery(p_values), strict=True
-        )
+        for (row, code), change, difference in zip(found, changes, tested, strict=True)
     ]
 
 

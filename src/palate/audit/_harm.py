@@ -41,8 +41,10 @@ def measure_harm(ratings: Ratings, pairs: Sequence[tuple[Key, Key]], seed: int, 
         change = profile_change(ratings, key, none)
         if not np.isnan(change).all():
             found.append(_harm(key, _served(ratings, change), seed))
-    q_values = false_discovery([harm.p for harm in found])
-    return [msgspec.structs.replace(harm, q=q) for harm, q in zip(found, q_values, strict=True)]
+    # A model that does not read the profile changes nothing, and is no test.
+    tested = [harm for harm in found if harm.worse_by_chance]
+    q_of = dict(zip(map(id, tested), false_discovery([harm.p for harm in tested]), strict=True))
+    return [msgspec.structs.replace(harm, q=q_of.get(id(harm), 1.0)) for harm in found]
 
 
 def _served(ratings: Ratings, change: Floats) -> _Served:

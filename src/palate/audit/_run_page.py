@@ -11,7 +11,8 @@ from palate.evaluate import CLEAR, Table, chance_of_error, count, percent, perce
 MOST_ROWS = 12
 """Rows of a table in a terminal; the Markdown file and `--json` have all."""
 _FOOTNOTE = (
-    "Intervals are 95% and resample users, couples of twins together. q holds the false discovery rate over the whole "
+    "Intervals are 95% and resample users (couples of twins together) and, where users judge the same items, items. "
+    "q holds the false discovery rate over the whole "
     "table, with all fields, models and views."
 )
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 
 def compare(
-    first: Path, second: Path, /, *, seed: NonNegativeInt = 0, json: Annotated[bool, Parameter(negative="")] = False
+    first: Path,
+    second: Path,
+    /,
+    *,
+    resample: Literal["auto", "users", "users-and-items"] = "auto",
+    seed: NonNegativeInt = 0,
+    json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Set every model of one run against every model of another, on the items that both rated.
 
@@ -21,6 +27,9 @@ def compare(
         A run folder.
     second
         Another run folder of the same benchmark.
+    resample
+        What the intervals are about: new users, or new users and new items. By default also items, where users
+        judge the same ones.
     seed
         Decides the resamples.
     json
@@ -32,8 +41,9 @@ def compare(
     from rich.text import Text
 
     from palate.evaluate import compare as pair
+    from palate.evaluate import few_carry
 
-    found = pair(first, second, seed=seed)
+    found = pair(first, second, seed=seed, resample=resample)
     if json:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
         return
@@ -48,6 +58,8 @@ def compare(
             continue
         interval = "" if row.low is None or row.high is None else f"{100 * row.low:+.1f} to {100 * row.high:+.1f}"
         verdict = Text("real", style="bold green") if row.q < 0.05 else Text("not shown", style="dim")
+        if row.q < 0.05 and few_carry(row.carried_by, row.users):
+            verdict.append(f", but not without {row.carried_by} of {row.users} users", style="yellow")
         numbers = (f"{100 * row.difference:+.1f}", interval, f"{row.q:.3f}")
         table.add_row(Text(row.view), Text(row.rm), Text(row.than), *numbers, verdict)
     console = Console()
@@ -56,8 +68,8 @@ def compare(
     if same:
         console.print(f"{len(same)} more that do not differ at all", style="dim", highlight=False)
     console.print(
-        "Points of accuracy, 95% intervals over users, paired permutation test; real: q < 0.05 with the "
-        "false discovery rate held over this table.",
+        f"Points of accuracy; 95% intervals resample {found.resampled}; real: q < 0.05 with the false discovery rate "
+        "held over this table.",
         style="dim",
         highlight=False,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
@@ -24,6 +24,7 @@ def evaluate(
     budget: str | None = None,
     strangers: PositiveInt = 3,
     limit: int | None = None,
+    resample: Literal["auto", "users", "users-and-items"] = "auto",
     seed: NonNegativeInt = 0,
     out: Path = Path("runs"),
     data: Path | None = None,
@@ -54,6 +55,9 @@ def evaluate(
         How many strangers each item is shown with under `swapped` and `co-annotator`. Their mean is reported.
     limit
         Rate no more than this many items, drawn by the seed.
+    resample
+        What the intervals are about: new users, or new users and new items. By default also items, where users
+        judge the same ones.
     seed
         Decides the order of responses, strangers, samples and resamples.
     out
@@ -78,6 +82,7 @@ def evaluate(
             budget=budget,
             strangers=strangers,
             limit=limit,
+            resample=resample,
             seed=seed,
             out=out,
             data_dir=data,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -14,6 +14,7 @@ def report(
     /,
     *,
     read_again: Annotated[bool, Parameter(negative="")] = False,
+    resample: Literal["auto", "users", "users-and-items"] = "auto",
     without_users: Annotated[bool, Parameter(negative="")] = False,
     repair: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -26,6 +27,9 @@ def report(
         A run folder, as `palate eval` names it at its end.
     read_again
         Read verdicts and grades anew from what the models wrote, with today's readers.
+    resample
+        What the intervals are about: new users, or new users and new items. By default also items, where users
+        judge the same ones. Reports on texts that policies wrote resample users.
     without_users
         Leave out everything about single users, in all files and in the JSON: items, profiles, ids, accuracies.
     repair
@@ -40,10 +44,10 @@ def report(
 
     if repair and repaired(run):
         return
-    if of_texts_reported(run, read_again=read_again, without_users=without_users, json=json):
+    if of_texts_reported(run, read_again=read_again, resample=resample, without_users=without_users, json=json):
         return
     opened = Run.open(run)
-    summary = summarise(opened, again=read_again)
+    summary = summarise(opened, again=read_again, resample=resample)
     if without_users:
         summary = anonymous(summary)
     show(summary, write_reports(opened, summary, users=not without_users), render_terminal, json=json)
@@ -68,7 +72,7 @@ def _say(text: str) -> None:
     print(f"palate: {text}", file=sys.stderr)  # noqa: T201
 
 
-def of_texts_reported(folder: Path, *, read_again: bool, without_users: bool, json: bool) -> bool:
+def of_texts_reported(folder: Path, *, read_again: bool, resample: str, without_users: bool, json: bool) -> bool:
     """Make the report of a run about what policies wrote anew; False where the folder is a run of another kind."""
     import msgspec
 
@@ -89,6 +93,8 @@ def of_texts_reported(folder: Path, *, read_again: bool, without_users: bool, js
             raise PalateError(
                 f"{folder} is a run of {run.made_by}, whose ratings cannot be read again; leave out --read-again"
             )
+        if resample == "users-and-items":
+            raise PalateError(f"{folder} is a run of {run.made_by}, whose intervals resample users only")
         summarise, write, printed = (getattr(downstream, f"{verb}_{name}") for verb in ("summarise", "write", "print"))
         summary = summarise(run.open(folder))
         if without_users and hasattr(summary, "examples"):

@@ -11,7 +11,7 @@ from palate.evaluate._evaluate import LoadedModel, Report, default_views, evalua
 from palate.evaluate._files import browsed_items, without_users, write_reports
 from palate.evaluate._lines import Appender, Ledger, Needs, bad_line, fault_of
 from palate.evaluate._metrics import summarise
-from palate.evaluate._paired import gains, q_values
+from palate.evaluate._paired import few_carry, gains
 from palate.evaluate._ratings import Ratings, independent_clusters
 from palate.evaluate._repair import Dropped, repair_ledgers
 from palate.evaluate._report import (
@@ -70,15 +70,17 @@ from palate.evaluate._statistics import (
     GAIN,
     SHARE,
     Floats,
+    PairedDifference,
     Quantity,
     Resamples,
     cluster_totals,
     credit,
     false_discovery,
     intervals,
-    paired_test,
+    paired_differences,
     ratio,
 )
+from palate.evaluate._units import Resample
 
 __all__ = [
     "ABSENT",
@@ -107,11 +109,13 @@ __all__ = [
     "Needs",
     "Orders",
     "OverBaseline",
+    "PairedDifference",
     "Quantity",
     "RatedItem",
     "RatingLine",
     "Ratings",
     "Report",
+    "Resample",
     "Resamples",
     "Result",
     "Run",
@@ -141,6 +145,7 @@ __all__ = [
     "evaluate",
     "false_discovery",
     "fault_of",
+    "few_carry",
     "figure",
     "figure_interval",
     "file_name",
@@ -157,13 +162,12 @@ __all__ = [
     "markdown_table",
     "page_asset",
     "page_environment",
-    "paired_test",
+    "paired_differences",
     "percent",
     "percent_interval",
     "points",
     "points_interval",
     "printable",
-    "q_values",
     "rate_items",
     "rated_item",
     "ratio",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.evaluate._paired import paired
+from palate.evaluate._paired import ALL, paired
 from palate.evaluate._ratings import Ratings
 from palate.evaluate._results import OverBaseline
 from palate.evaluate._slices import KNOWN, SMALLEST_GROUP, known_bucket
@@ -30,31 +30,29 @@ def over_baseline(
         for view in views
         if label != baseline and (view.is_profile or view.name == "none")
     ]
-    found: list[OverBaseline] = []
-    for known, members in _parts(ratings).items():
-        found += [
-            OverBaseline(
-                rm=one.one[0],
-                view=one.one[1],
-                than=baseline,
-                known=known,
-                n=one.n,
-                users=one.users,
-                difference=one.value,
-                low=one.low,
-                high=one.high,
-                p=one.p,
-                q=one.q,
-            )
-            for one in paired(ratings, asked, resamples, where=members)
-        ]
-    return found
+    return [
+        OverBaseline(
+            rm=one.one[0],
+            view=one.one[1],
+            than=baseline,
+            known=one.part,
+            n=one.n,
+            users=one.users,
+            difference=one.value,
+            low=one.low,
+            high=one.high,
+            p=one.p,
+            q=one.q,
+            carried_by=one.carried_by,
+        )
+        for one in paired(ratings, asked, resamples, parts=_parts(ratings))
+    ]
 
 
 def _parts(ratings: Ratings) -> dict[str, NDArray[np.bool_]]:
     """All items, then those of users of whom little, more and much is known; small parts are left out."""
     values = np.array(["" if item.known is None else known_bucket(item.known) for item in ratings.items])
-    parts = {"any": np.ones(len(values), dtype=bool)}
+    parts = {ALL: np.ones(len(values), dtype=bool)}
     present = [name for name in KNOWN if ratings.count_users(values == name) >= SMALLEST_GROUP]
     if len(present) > 1:
         parts.update((name, values == name) for name in present)

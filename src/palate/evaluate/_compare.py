@@ -11,6 +11,7 @@ from palate.evaluate._ratings import Rated, Ratings
 from palate.evaluate._results import Difference
 from palate.evaluate._run import RatedItem, Run
 from palate.evaluate._statistics import Resamples
+from palate.evaluate._units import Resample
 from palate.records import PalateError
 
 
@@ -21,11 +22,13 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     items: int
     """Items that both runs hold."""
     users: int
+    resampled: str
+    """`users`, or `users and items` where users judge the same items."""
     differences: list[Difference]
     """Every model of the first run against every model of the second, under each view that both have."""
 
 
-def compare(first: str | Path, second: str | Path, *, seed: int = 0) -> Comparison:
+def compare(first: str | Path, second: str | Path, *, seed: int = 0, resample: Resample = "auto") -> Comparison:
     """Pair the ratings of two runs of the same benchmark item by item."""
     runs = [Run.open(Path(first)), Run.open(Path(second))]
     if runs[0].folder.resolve() == runs[1].folder.resolve():
@@ -46,13 +49,14 @@ def compare(first: str | Path, second: str | Path, *, seed: int = 0) -> Comparis
         for line in run.ratings():
             if line.view in views:
                 rows[renamed[line.rm], line.view][line.item, line.draw] = line.rating
-    ratings = Ratings(items, rows)
+    ratings = Ratings(items, rows, resample=resample)
     asked = [((one, view), (other, view)) for view in views for one in names[0] for other in names[1]]
     found = paired(ratings, asked, Resamples(ratings.n_clusters, seed=seed))
     return Comparison(
         runs=[str(run.folder) for run in runs],
         items=len(items),
         users=len({item.user_id for item in items}),
+        resampled="users and items" if ratings.units else "users",
         differences=[as_difference(difference) for difference in found],
     )
 

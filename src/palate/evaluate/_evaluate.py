@@ -18,6 +18,7 @@ from palate.evaluate._results import Summary
 from palate.evaluate._run import RatedItem, RatingLine, Run, RunWriter
 from palate.evaluate._run_folder import json_lines
 from palate.evaluate._settings import ModelSettings, Settings
+from palate.evaluate._units import Resample
 from palate.records import Benchmark, Comparison, PalateError, Rating, RewardModel, View
 from palate.rewards import load_reward_model, rate
 from palate.views import STRANGERS, WRITTEN, Missing, ViewBuilder, ViewSpec, Writer, drawn, parse_budget, resolve_views
@@ -56,6 +57,7 @@ def evaluate(
     budget: str | None = None,
     strangers: int = STRANGERS,
     limit: int | None = None,
+    resample: Resample = "auto",
     seed: int = 0,
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
@@ -65,7 +67,8 @@ def evaluate(
 
     The same call goes on where an earlier one stopped. A reward model may be given by its name or
     as an object; an object without a `fingerprint` starts a new run each time, since nothing tells
-    whether it is the same as before.
+    whether it is the same as before. `resample` says what the intervals are about: new users, or new users and
+    items; by default also items, where users judge the same ones.
     """
     if limit is not None and limit < 1:
         raise PalateError(f"the limit is a number of items from 1; {limit} was given")
@@ -102,7 +105,7 @@ def evaluate(
     run = Run.create_or_resume(Path(out), settings, {"items.jsonl": json_lines(rated)})
     with RunWriter(run) as opened:
         _rate_all(opened, models, specs, items, builder, seed, progress or (lambda what, done, total: None))
-    return summarise(run)
+    return summarise(run, resample=resample)
 
 
 def default_views(benchmark: Benchmark) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from palate.evaluate._baseline import over_baseline
-from palate.evaluate._paired import differences, gains
+from palate.evaluate._paired import about_few, differences, gains
 from palate.evaluate._ratings import Rated, Ratings
 from palate.evaluate._results import Calibration, Estimate, Orders, Result, Summary
 from palate.evaluate._run import Run
@@ -24,17 +24,19 @@ from palate.evaluate._statistics import (
     brier,
     expected_calibration_error,
     intervals,
-    ratio,
 )
+from palate.evaluate._units import Resample
 from palate.views import ViewSpec
 
 
-def summarise(run: Run, *, again: bool = False) -> Summary:
+def summarise(run: Run, *, again: bool = False, resample: Resample = "auto") -> Summary:
     """Everything that a run says, from its raw ratings; `again` reads verdicts anew from what models wrote."""
-    ratings = Ratings.of(run, again=again)
+    ratings = Ratings.of(run, again=again, resample=resample)
     settings = run.settings
     resamples = Resamples(ratings.n_clusters, seed=settings.seed)
     labels = [model.label for model in settings.models]
+    found = gains(ratings, labels, settings.views, resamples)
+    over = over_baseline(ratings, labels, settings.views, settings.baseline, resamples)
     return Summary(
         run=str(run.folder),
         benchmark=settings.benchmark.name,
@@ -46,16 +48,17 @@ def summarise(run: Run, *, again: bool = False) -> Summary:
         users=len({item.user_id for item in ratings.items}),
         split=settings.split,
         complete=ratings.missing == 0,
-        warnings=_warnings(run, ratings),
+        resampled="users and items" if ratings.units else "users",
+        warnings=_warnings(run, ratings) + about_few(ratings, found, over),
         strangers=[
             line
             for view in settings.views
             for line in stranger_match(view, ratings.shown(view.name), ratings.shown(view.of or ""))
         ],
         results=_results(ratings, labels, settings.views, resamples),
-        gains=gains(ratings, labels, settings.views, resamples),
+        gains=found,
         differences=differences(ratings, labels, settings.views, resamples),
-        over_baseline=over_baseline(ratings, labels, settings.views, settings.baseline, resamples),
+        over_baseline=over,
         slices=slices(ratings, labels, settings.views, resamples),
         user_accuracies=user_accuracies(ratings, labels, settings.views),
     )
@@ -67,7 +70,7 @@ def _results(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec],
     for label, view in pairs:
         credits = ratings.credits[label, view.name]
         quantities += [
-            Quantity(ratings.accuracy_totals(credits), ratio, SHARE),
+            ratings.mean(credits),
             _length_controlled(ratings, credits),
             _twin_consistency(ratings, credits),
             _oracle_gap(ratings, label, view, views),
@@ -145,12 +148,11 @@ def _macro(ratings: Ratings, credits: Floats) -> float | None:
 
 
 def _length_controlled(ratings: Ratings, credits: Floats) -> Quantity:
-    longer = ratings.accuracy_totals(credits, ratings.longer > 0)
-    shorter = ratings.accuracy_totals(credits, ratings.longer < 0)
-    return Quantity(
-        np.concatenate([longer, shorter], axis=1),
-        lambda totals: (totals[..., 0] / totals[..., 1] + totals[..., 2] / totals[..., 3]) / 2,
-        SHARE,
+    return ratings.quantity(
+        *ratings.scored_columns(credits, ratings.longer > 0),
+        *ratings.scored_columns(credits, ratings.longer < 0),
+        statistic=lambda totals: (totals[..., 0] / totals[..., 1] + totals[..., 2] / totals[..., 3]) / 2,
+        within=SHARE,
     )
 
 
@@ -163,7 +165,7 @@ def _twin_consistency(ratings: Ratings, credits: Floats) -> Quantity:
         if other > index and not np.isnan(credits[[index, other]]).any():
             counted[index] = 1
             both[index] = credits[index] == 1 and credits[other] == 1
-    return Quantity(ratings.totals(both, counted), ratio, SHARE)
+    return ratings.quantity(both, counted, within=SHARE)
 
 
 def _oracle_gap(ratings: Ratings, label: str, view: ViewSpec, views: Sequence[ViewSpec]) -> Quantity:
@@ -175,7 +177,7 @@ def _oracle_gap(ratings: Ratings, label: str, view: ViewSpec, views: Sequence[Vi
     scored = ~np.isnan(none + seen + oracle)
     over_none = [np.where(scored, credits - none, 0.0) for credits in (seen, oracle)]
     # The third column says who has data: a user whom nothing changes is not a user without items.
-    return Quantity(ratings.totals(*over_none, scored.astype(float)), _share_of_gap, ANYWHERE)
+    return ratings.quantity(*over_none, scored.astype(float), statistic=_share_of_gap, within=ANYWHERE)
 
 
 def _share_of_gap(totals: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import msgspec
@@ -10,21 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.evaluate._ratings import Ratings
-from palate.evaluate._results import Difference, Gain
-from palate.evaluate._statistics import (
-    GAIN,
-    Floats,
-    Quantity,
-    Resamples,
-    false_discovery,
-    intervals,
-    paired_test,
-    ratio,
-)
+from palate.evaluate._report._numbers import CLEAR, count
+from palate.evaluate._results import Difference, Gain, OverBaseline
+from palate.evaluate._statistics import GAIN, Floats, Resamples, paired_differences
+from palate.rewards import CONTROLS
 from palate.views import ViewSpec
 
 Key = tuple[str, str]
 """A model and a view."""
+
+_ENOUGH_USERS = 20
+"""Where users weigh as unequally as if there were fewer, those who were not seen may matter."""
+_FEW = 3
+_FEW_OF_MANY = 0.02
+"""A gain that would not be clear without so few users is said to be carried by few."""
 
 
 class Paired(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +38,12 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     p: float
     q: float
+    carried_by: int | None
+    part: str
+
+
+ALL = "any"
+"""The part of the items that is all of them."""
 
 
 def paired(
@@ -47,50 +52,40 @@ def paired(
     resamples: Resamples,
     *,
     where_shown: bool = False,
-    where: NDArray[np.bool_] | None = None,
+    parts: Mapping[str, NDArray[np.bool_]] | None = None,
 ) -> list[Paired]:
-    """Every difference asked for, less those with no item in common.
+    """Every difference asked for, on every part of the items, less those with no item in common.
 
-    With `where_shown`, items whose first view had nothing to show are left out; `where` keeps some items only.
+    With `where_shown`, items whose first view had nothing to show are left out. All of it is one table, over which
+    the false discovery rate is held.
     """
-    scored = {names: _both_scored(ratings, *names) for names in asked}
-    if where is not None:
-        scored = {names: both & where for names, both in scored.items()}
-    if where_shown:
-        scored = {names: both & ~ratings.empty(names[0][1]) for names, both in scored.items()}
-    asked = [names for names in asked if scored[names].any()]
-    totals = []
-    for one, other in asked:
-        both = scored[one, other]
-        difference = np.where(both, ratings.credits[one] - ratings.credits[other], 0.0)
-        totals.append(ratings.totals(difference, both.astype(float)))
-    estimates = intervals([Quantity(total, ratio, GAIN) for total in totals], resamples)
-    p_values = [paired_test(total[:, 0], resamples.seed) for total in totals]
+    kept: list[tuple[str, Key, Key, NDArray[np.bool_]]] = []
+    for part, members in (parts or {ALL: np.ones(len(ratings.items), dtype=bool)}).items():
+        for one, other in asked:
+            both = members & _both_scored(ratings, one, other)
+            if where_shown:
+                both &= ~ratings.empty(one[1])
+            if both.any():
+                kept.append((part, one, other, both))
+    quantities = [
+        ratings.mean(ratings.credits[one] - ratings.credits[other], both, within=GAIN) for _, one, other, both in kept
+    ]
     return [
         Paired(
             one=one,
             other=other,
-            n=int(scored[one, other].sum()),
-            users=ratings.count_users(scored[one, other]),
-            value=float(ratio(total.sum(axis=0))),
-            low=estimate.low if estimate else None,
-            high=estimate.high if estimate else None,
-            p=p,
-            q=q,
+            n=int(both.sum()),
+            users=ratings.count_users(both),
+            value=found.value,
+            low=found.low,
+            high=found.high,
+            p=found.p,
+            q=found.q,
+            carried_by=found.carried_by,
+            part=part,
         )
-        for (one, other), total, estimate, p, q in zip(
-            asked, totals, estimates, p_values, q_values(totals, p_values), strict=True
-        )
+        for (part, one, other, both), found in zip(kept, paired_differences(quantities, resamples), strict=True)
     ]
-
-
-def q_values(totals: Sequence[Floats], p_values: Sequence[float]) -> list[float]:
-    """The false discovery rate over the differences that could be any: one that is 0 by design is no test."""
-    tested = [index for index, total in enumerate(totals) if total[:, 0].any()]
-    q_values = [1.0] * len(totals)
-    for index, q in zip(tested, false_discovery([p_values[index] for index in tested]), strict=True):
-        q_values[index] = q
-    return q_values
 
 
 def _both_scored(ratings: Ratings, one: Key, other: Key) -> np.ndarray:
@@ -119,6 +114,7 @@ def gains(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], re
             high=found.high,
             p=found.p,
             q=found.q,
+            carried_by=found.carried_by,
         )
         for found in paired(ratings, asked, resamples, where_shown=True)
     ]
@@ -127,8 +123,9 @@ def gains(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], re
 def differences(
     ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], resamples: Resamples
 ) -> list[Difference]:
-    """Every two models under the same view."""
-    asked = [((one, view.name), (other, view.name)) for view in views for one, other in combinations(labels, 2)]
+    """Every two models under the same view, less two controls, which no report shows against each other."""
+    pairs = [pair for pair in combinations(labels, 2) if not all(label.split(":")[0] in CONTROLS for label in pair)]
+    asked = [((one, view.name), (other, view.name)) for view in views for one, other in pairs]
     return [as_difference(found) for found in paired(ratings, asked, resamples)]
 
 
@@ -145,4 +142,40 @@ def as_difference(found: Paired) -> Difference:
         high=found.high,
         p=found.p,
         q=found.q,
+        carried_by=found.carried_by,
     )
+
+
+def few_carry(carried_by: int | None, users: int) -> bool:
+    """Whether a clear difference would not be clear without a handful of users.
+
+    >>> few_carry(2, users=60), few_carry(12, users=60), few_carry(12, users=1_000)
+    (True, False, True)
+    """
+    return carried_by is not None and carried_by <= max(_FEW, _FEW_OF_MANY * users)
+
+
+def about_few(ratings: Ratings, found: Sequence[Gain], over: Sequence[OverBaseline]) -> list[str]:
+    """Warnings where few users hold the items, few items are shared by all, or few users carry a gain."""
+    warnings = []
+    sizes = np.bincount(ratings.clusters).astype(float)
+    alike = sizes.sum() ** 2 / np.sum(sizes**2)
+    if alike < _ENOUGH_USERS <= len(sizes):
+        warnings.append(
+            f"A few users hold most of the items: these {len(sizes)} weigh like {alike:.0f}. Intervals from so few can "
+            "mislead, since an effect that few people have may not have been seen at all."
+        )
+    if ratings.too_few_units:
+        warnings.append(
+            f"All users judge the same {count(ratings.too_few_units, 'item')}: the intervals are about new users, and "
+            "say nothing about new items."
+        )
+    clear: list[tuple[str, Gain | OverBaseline]] = [
+        *((f"{one.rm}, {one.view} over {one.over}", one) for one in found if one.q < CLEAR),
+        *((f"{one.rm}, {one.view} over {one.than}", one) for one in over if one.q < CLEAR and one.known == ALL),
+    ]
+    return warnings + [
+        f"{what}: few users carry this. Without {one.carried_by} of the {one.users} it would not be clear."
+        for what, one in clear
+        if few_carry(one.carried_by, one.users)
+    ]

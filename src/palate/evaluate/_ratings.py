@@ -13,7 +13,8 @@ from scipy.sparse.csgraph import connected_components
 
 from palate.evaluate._asks import in_benchmark_order
 from palate.evaluate._run import RatedItem, RatingLine, Run, ViewLine
-from palate.evaluate._statistics import Floats, cluster_totals, credit
+from palate.evaluate._statistics import SHARE, Floats, Quantity, Statistic, cluster_totals, credit, ratio
+from palate.evaluate._units import FEWEST_UNITS, Resample, Units, item_texts, shared_units
 from palate.records import Rating
 from palate.rewards import read_again
 from palate.views import ViewSpec
@@ -55,10 +56,12 @@ class Ratings:
         shown: Sequence[ViewLine] = (),
         views: Sequence[ViewSpec] = (),
         lost: int = 0,
+        resample: Resample = "auto",
     ) -> None:
         self.items = items
         self.lost = lost
         """Items that the run held once and holds no more."""
+        self._resample: Resample = resample
         self._ratings = ratings
         self._draws = {view.name: view.draws for view in views}
         self._place = {item.id: index for index, item in enumerate(items)}
@@ -70,7 +73,7 @@ class Ratings:
         """By model and view: 1 right, 0 wrong, a share when tied, nan when unscored; the mean over strangers."""
 
     @classmethod
-    def of(cls, run: Run, *, again: bool = False) -> Ratings:
+    def of(cls, run: Run, *, again: bool = False, resample: Resample = "auto") -> Ratings:
         """Read a run; with `again`, verdicts and grades anew from the models' own words."""
         items = run.items()
         keys = [(model.label, view.name) for model in run.settings.models for view in run.settings.views]
@@ -82,7 +85,7 @@ class Ratings:
             if (line.rm, line.view) in ratings and line.item in places:
                 rating = _read_again(line, places, run.settings.seed) if again else line.rating
                 ratings[line.rm, line.view][line.item, line.draw] = rating
-        return cls(items, ratings, run.views(), run.settings.views, run.lost_items(places, rated))
+        return cls(items, ratings, run.views(), run.settings.views, run.lost_items(places, rated), resample)
 
     def shown(self, view: str) -> list[ViewLine]:
         """What the items were shown with under this view."""
@@ -142,6 +145,19 @@ class Ratings:
         return int(self.clusters.max()) + 1
 
     @cached_property
+    def units(self) -> Units | None:
+        """The items or groups of items that are resampled as users are; None where users alone are."""
+        return shared_units(self.items, self.clusters, self._resample)
+
+    @property
+    def too_few_units(self) -> int:
+        """The number of items, where users share them and they are too few to say anything about new ones; or 0."""
+        if self.units is not None or self._resample == "users":
+            return 0
+        number = len({item_texts(item) for item in self.items})
+        return number if number < FEWEST_UNITS and self.n_clusters > number else 0
+
+    @cached_property
     def longer(self) -> NDArray[np.int8]:
         """1 where the preferred response is longer than every other, -1 where shorter than every other."""
         signs = []
@@ -155,10 +171,21 @@ class Ratings:
         """Columns of items, added up by cluster."""
         return cluster_totals(np.stack(columns, axis=1), self.clusters, self.n_clusters)
 
-    def accuracy_totals(self, credits: Floats, where: NDArray[np.bool_] | None = None) -> Floats:
-        """Credit and number of scored items by cluster, of all items or of some."""
-        scored = ~np.isnan(credits) if where is None else ~np.isnan(credits) & where
-        return self.totals(np.where(scored, credits, 0.0), scored.astype(float))
+    def quantity(self, *columns: Floats, statistic: Statistic = ratio, within: tuple[float, float]) -> Quantity:
+        """What is computed from the sums of columns of items, to be resampled as this run's items ask for."""
+        crossed = self.units.totals(*columns) if self.units else None
+        return Quantity(self.totals(*columns), statistic, within, crossed)
+
+    def mean(
+        self, values: Floats, where: NDArray[np.bool_] | None = None, *, within: tuple[float, float] = SHARE
+    ) -> Quantity:
+        """The mean of what all items earned, or some; unscored ones are left out."""
+        return self.quantity(*self.scored_columns(values, where), within=within)
+
+    def scored_columns(self, values: Floats, where: NDArray[np.bool_] | None = None) -> tuple[Floats, Floats]:
+        """Credit, and 1 for every item that has a score; 0 elsewhere."""
+        scored = ~np.isnan(values) if where is None else ~np.isnan(values) & where
+        return np.where(scored, values, 0.0), scored.astype(float)
 
     def count_users(self, where: NDArray[np.bool_]) -> int:
         """How many users these items belong to."""

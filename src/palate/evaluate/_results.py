@@ -1,8 +1,8 @@
 """What a run says, as typed objects. Every key of `palate eval --json` is documented here.
 
 All accuracies count a tie for the best response as its fair share (half, for a pair) and leave
-unscored items out; those are counted in `unscored`. All intervals are 95% and resample users; an
-interval is absent (null) where there are too few users to have one.
+unscored items out; those are counted in `unscored`. All intervals are 95% and resample users, and items
+where users judge the same ones; an interval is absent (null) where there are too few users to have one.
 """
 
 from __future__ import annotations
@@ -95,9 +95,11 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None
     high: float | None
     p: float
-    """Paired permutation test over users, two-sided."""
+    """Two-sided test of a mean of zero; below .05 where the interval leaves zero out."""
     q: float
-    """The same with the false discovery rate held over all gains of the table that could differ from 0."""
+    """The same with the false discovery rate held over all gains of the run that could differ from 0."""
+    carried_by: int | None = None
+    """Without so many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +115,9 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     p: float
     q: float
+    """The false discovery rate over all differences of the table."""
+    carried_by: int | None = None
+    """As for a gain."""
 
 
 class OverBaseline(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +140,9 @@ class OverBaseline(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     p: float
     q: float
-    """The false discovery rate over the differences with the same `known`."""
+    """The false discovery rate over all of these differences, whatever is known."""
+    carried_by: int | None = None
+    """As for a gain."""
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,6 +186,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """For runs of `palate train`: what was trained on and what was asked, in words."""
     complete: bool
     """False when some items were not rated yet."""
+    resampled: str = "users"
+    """What the intervals are about: `users`, or `users and items` where users judge the same items."""
     warnings: list[str]
     """What a reader should know before believing the table."""
     strangers: list[str]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from palate.evaluate._ratings import Ratings
 from palate.evaluate._results import Slice, UserAccuracy
 from palate.evaluate._run import RatedItem
-from palate.evaluate._statistics import SHARE, Quantity, Resamples, intervals, ratio
+from palate.evaluate._statistics import Resamples, intervals, ratio
 from palate.views import ViewSpec
 
 _BUCKETS = ((0, "0"), (10, "1 to 10"), (50, "11 to 50"))
@@ -32,10 +32,10 @@ def slices(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], r
         for view in views
         for (by, value), members in groups.items()
     ]
-    totals = [ratings.accuracy_totals(ratings.credits[rm, view], members) for rm, view, _, _, members in asked]
-    estimates = intervals([Quantity(total, ratio, SHARE) for total in totals], resamples)
+    quantities = [ratings.mean(ratings.credits[rm, view], members) for rm, view, _, _, members in asked]
+    estimates = intervals(quantities, resamples)
     found = []
-    for (rm, view, by, value, members), total, estimate in zip(asked, totals, estimates, strict=True):
+    for (rm, view, by, value, members), quantity, estimate in zip(asked, quantities, estimates, strict=True):
         scored = ~np.isnan(ratings.credits[rm, view]) & members
         if not scored.any():
             continue
@@ -47,7 +47,7 @@ def slices(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], r
                 value=value,
                 n=int(scored.sum()),
                 users=ratings.count_users(scored),
-                accuracy=float(ratio(total.sum(axis=0))),
+                accuracy=float(ratio(quantity.totals.sum(axis=0))),
                 low=estimate.low if estimate else None,
                 high=estimate.high if estimate else None,
             )

@@ -9,7 +9,7 @@ import numpy as np
 
 from palate.downstream._best_of_n._expectations import Chooser, Expectations
 from palate.downstream._best_of_n._results import BonDifference, Choice
-from palate.evaluate import Floats, Quantity, Resamples, intervals, paired_test, q_values, ratio
+from palate.evaluate import Floats, Quantity, Resamples, paired_differences, ratio
 
 About = Literal["over random", "between models", "in context", "in context or best-of-n"]
 End = tuple[Chooser, int]
@@ -29,8 +29,6 @@ def differences(expectations: Expectations, asked: Sequence[Asked], resamples: R
     totals = [paired_totals(expectations, one, other) for _, one, other in asked]
     kept = [index for index, total in enumerate(totals) if total[:, 1].any()]
     asked, totals = [asked[index] for index in kept], [totals[index] for index in kept]
-    estimates = intervals([Quantity(total, ratio) for total in totals], resamples)
-    p_values = [paired_test(total[:, 0], resamples.seed) for total in totals]
     return [
         BonDifference(
             about=about,
@@ -38,14 +36,15 @@ def differences(expectations: Expectations, asked: Sequence[Asked], resamples: R
             other=_choice(*other),
             n=int(total[:, 1].sum()),
             users=_users(expectations, one, other),
-            difference=float(ratio(total.sum(axis=0))),
-            low=estimate.low if estimate else None,
-            high=estimate.high if estimate else None,
-            p=p,
-            q=q,
+            difference=found.value,
+            low=found.low,
+            high=found.high,
+            p=found.p,
+            q=found.q,
+            carried_by=found.carried_by,
         )
-        for (about, one, other), total, estimate, p, q in zip(
-            asked, totals, estimates, p_values, q_values(totals, p_values), strict=True
+        for (about, one, other), total, found in zip(
+            asked, totals, paired_differences([Quantity(total, ratio) for total in totals], resamples), strict=True
         )
     ]
 

@@ -16,9 +16,7 @@ from palate.evaluate import (
     Resamples,
     chance_of_error,
     count,
-    intervals,
-    paired_test,
-    q_values,
+    paired_differences,
     ratio,
     warnings_first,
 )
@@ -96,18 +94,16 @@ def _over_optimised(expectations: Expectations, resamples: Resamples) -> Iterato
     *steps, top = expectations.settings.steps
     models = [one for one, expected in expectations.choosers.items() if one.kind == "model" and expected.has.any()]
     tried = [(one, k) for one in models for k in steps]
-    totals = {(one, k): paired_totals(expectations, (one, k), (one, top)) for one, k in tried}
-    p_values = [paired_test(totals[key][:, 0], resamples.seed) for key in tried]
-    q_of = dict(zip(tried, q_values(list(totals.values()), p_values), strict=True))
-    peaks = [max(((one, k) for k in steps), key=lambda key: totals[key][:, 0].sum()) for one in models if steps]
-    falls = intervals([Quantity(totals[peak], ratio) for peak in peaks], resamples)
-    for (one, peak), fall in zip(peaks, falls, strict=True):
-        if fall is not None and fall.low > 0 and q_of[one, peak] < CLEAR:
+    totals = [paired_totals(expectations, (one, k), (one, top)) for one, k in tried]
+    falls = dict(zip(tried, paired_differences([Quantity(total, ratio) for total in totals], resamples), strict=True))
+    for one, peak in [max(((one, k) for k in steps), key=lambda key: falls[key].value) for one in models if steps]:
+        fall = falls[one, peak]
+        if fall.low is not None and fall.low > 0 and fall.q < CLEAR:
             yield Finding(
                 "warning",
                 f"over-optimised: with {one.name} seeing {one.view} (policy sees {one.policy_view}), the reward keeps "
                 f"rising, but the critic's score is best at k = {peak} and {fall.value:.3f} lower at k = {top} "
-                f"({fall.low:.3f} to {fall.high:.3f}), q = {chance_of_error(q_of[one, peak])}",
+                f"({fall.low:.3f} to {fall.high:.3f}), q = {chance_of_error(fall.q)}",
             )
 
 

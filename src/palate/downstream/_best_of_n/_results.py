@@ -99,6 +99,8 @@ class BonDifference(msgspec.Struct, frozen=True, kw_only=True):
     p: float
     q: float
     """The false discovery rate over all differences of the run."""
+    carried_by: int | None = None
+    """Without so many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
 
 
 class BonSummary(msgspec.Struct, frozen=True, kw_only=True):

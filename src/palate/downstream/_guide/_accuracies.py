@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from palate.downstream._guide._credits import Credits, Pairs
 from palate.downstream._guide._figures import figures, mean_totals
-from palate.downstream._guide._results import PairResult, PolicyAccuracy
-from palate.evaluate import GAIN, SHARE, Floats, Resamples, paired_test, q_values
+from palate.downstream._guide._results import Figure, PairResult, PolicyAccuracy
+from palate.evaluate import GAIN, SHARE, Floats, PairedDifference, Quantity, Resamples, paired_differences, ratio
 
 Names = tuple[str, str, str]
 """Policy view, reward model, view."""
@@ -32,13 +32,13 @@ def pair_results(
         if weight != 0
     }
     gains = {key: totals for key, totals in gains.items() if totals[:, 1].any()}
-    p_values = [paired_test(totals[:, 0], resamples.seed) for totals in gains.values()]
-    q_of = dict(zip(gains, q_values(list(gains.values()), p_values), strict=True))
+    tested = paired_differences([Quantity(totals, ratio, GAIN) for totals in gains.values()], resamples)
+    found_gains = dict(zip(gains, tested, strict=True))
     return [
         _result(
             one,
             found,
-            {weight: q_of.get((one, weight)) for weight in found.normalised},
+            {weight: found_gains.get((one, weight)) for weight in found.normalised},
             clusters,
             users,
             resamples,
@@ -50,7 +50,7 @@ def pair_results(
 def _result(
     names: Names,
     credits: Credits,
-    q_of: dict[float | None, float | None],
+    gains: dict[float | None, PairedDifference | None],
     clusters: NDArray[np.intp],
     users: NDArray[np.str_],
     resamples: Resamples,
@@ -58,16 +58,21 @@ def _result(
     has = ~np.isnan(credits.reward)
     columns: list[tuple[Floats, tuple[float, float]]] = [(credits.reward, SHARE)]
     for weight, right in credits.normalised.items():
-        gain = right - credits.normalised[0.0]
-        columns += [(right, SHARE), (credits.whole[weight], SHARE), (gain, GAIN)]
+        columns += [(right, SHARE), (credits.whole[weight], SHARE)]
     reward, *others = figures(columns, clusters, resamples)
     found = iter(others)
     accuracies = []
-    for weight, *three in zip(credits.normalised, found, found, found, strict=True):
-        if None not in three:
-            normalised, whole, over = (one for one in three if one is not None)
+    for weight, normalised, whole in zip(credits.normalised, found, found, strict=True):
+        if normalised is not None and whole is not None:
+            gain = gains[weight]
             accuracies.append(
-                PolicyAccuracy(weight=weight, normalised=normalised, whole=whole, over_alone=over, q=q_of[weight])
+                PolicyAccuracy(
+                    weight=weight,
+                    normalised=normalised,
+                    whole=whole,
+                    over_alone=_figure(gain),
+                    q=gain.q if gain else None,
+                )
             )
     policy_view, rm, view = names
     return PairResult(
@@ -81,3 +86,8 @@ def _result(
         reward_accuracy=reward,
         policy_accuracy=accuracies,
     )
+
+
+def _figure(gain: PairedDifference | None) -> Figure:
+    """The policy alone is no gain over itself."""
+    return Figure(value=gain.value, low=gain.low, high=gain.high) if gain else Figure(value=0.0, low=0.0, high=0.0)

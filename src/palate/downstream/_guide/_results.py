@@ -62,6 +62,8 @@ class OverAlone(msgspec.Struct, frozen=True, kw_only=True):
     p: float
     q: float
     """The false discovery rate over all such differences of the run."""
+    carried_by: int | None = None
+    """Without so many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
 
 
 class TextResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from palate.downstream._guide._figures import figures, mean_totals
 from palate.downstream._guide._results import Figure, OverAlone, TextResult
 from palate.downstream._guide._run import ALONE, GeneratedLine, GuideItem, GuideRun, text_key
-from palate.evaluate import Floats, Resamples, paired_test, q_values
+from palate.evaluate import Floats, Quantity, Resamples, paired_differences, ratio
 
 ANYWHERE = (-np.inf, np.inf)
 Names = tuple[str, str, str, float]
@@ -58,12 +58,11 @@ class Texts:
         guided = [one for one in names if one[1] != ALONE]
         differences = {one: scores[one] - scores[one[0], ALONE, ALONE, 0.0] for one in guided}
         gains = {one: self._reward_gain(one) for one in guided}
-        columns = [(values, ANYWHERE) for values in (*scores.values(), *differences.values(), *gains.values())]
+        columns = [(values, ANYWHERE) for values in (*scores.values(), *gains.values())]
         found = iter(figures(columns, self._clusters, self._resamples))
         score = {one: next(found) for one in scores}
-        difference = {one: next(found) for one in differences}
         gain = {one: next(found) for one in gains}
-        over = self._over_alone(differences, difference)
+        over = self._over_alone(differences)
         return [self._result(one, score[one], gain.get(one), over.get(one)) for one in names]
 
     def _names(self) -> list[Names]:
@@ -102,24 +101,23 @@ class Texts:
                 values[place] = line.rating.scores[at] - line.rating.scores[alone]
         return values
 
-    def _over_alone(
-        self, differences: dict[Names, Floats], found: dict[Names, Figure | None]
-    ) -> dict[Names, OverAlone]:
+    def _over_alone(self, differences: dict[Names, Floats]) -> dict[Names, OverAlone]:
         """Every difference that there is, with its test, the false discovery rate held over all of them."""
-        there = {one: figure for one, figure in found.items() if figure is not None}
+        there = [one for one, values in differences.items() if not np.isnan(values).all()]
         totals = [mean_totals(differences[one], self._clusters, self._resamples.n_clusters) for one in there]
-        p_values = [paired_test(total[:, 0], self._resamples.seed) for total in totals]
+        tested = paired_differences([Quantity(total, ratio) for total in totals], self._resamples)
         return {
             one: OverAlone(
                 n=int((~np.isnan(differences[one])).sum()),
                 users=len(set(self._users[~np.isnan(differences[one])])),
-                difference=figure.value,
-                low=figure.low,
-                high=figure.high,
-                p=p,
-                q=q,
+                difference=difference.value,
+                low=difference.low,
+                high=difference.high,
+                p=difference.p,
+                q=difference.q,
+                carried_by=difference.carried_by,
             )
-            for (one, figure), p, q in zip(there.items(), p_values, q_values(totals, p_values), strict=True)
+            for one, difference in zip(there, tested, strict=True)
         }
 
     def _result(

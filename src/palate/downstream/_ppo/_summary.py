@@ -19,8 +19,7 @@ from palate.evaluate import (
     Resamples,
     cluster_totals,
     independent_clusters,
-    intervals,
-    paired_test,
+    paired_differences,
     ratio,
 )
 
@@ -147,12 +146,12 @@ def _change(lines: Sequence[HeldOutLine], values: Floats, seed: int) -> Change |
     count = int(clusters.max()) + 1
     differences = np.where(both, values[:, 1] - values[:, 0], 0.0)
     totals = cluster_totals(np.stack([differences, both.astype(float)], axis=1), clusters, count)
-    [estimate] = intervals([Quantity(totals, ratio)], Resamples(count, seed))
+    [found] = paired_differences([Quantity(totals, ratio)], Resamples(count, seed))
     return Change(
-        difference=float(ratio(totals.sum(axis=0))),
-        low=estimate.low if estimate else None,
-        high=estimate.high if estimate else None,
-        p=paired_test(totals[:, 0], seed),
+        difference=found.value,
+        low=found.low,
+        high=found.high,
+        p=found.p,
         n=int(both.sum()),
         users=len({line.user_id for line, counted in zip(lines, both.tolist(), strict=True) if counted}),
     )

@@ -34,7 +34,8 @@ MOST_PARTS = 8
 """Of what the critic measured, as many as are shown."""
 FOOTNOTE = (
     "Both policies write for the same held-out prompts with the same seeds; means are over prompts where both have a "
-    "number. Change: trained minus untrained; intervals are 95% and resample users, p is of a test that flips users. "
+    "number. Change: trained minus untrained; intervals are 95% and resample users; p is below .05 where the "
+    "interval leaves zero out. "
     "The critic's score is the number that counts: the reward is what was trained for. Whether the two agree is "
     "asked of pairs of one policy's texts for a prompt that the critic tells apart; without such a pair there is no "
     "number, and its change is over prompts where both policies have one."

@@ -58,6 +58,8 @@ class SteerDifference(msgspec.Struct, frozen=True, kw_only=True):
     p: float
     q: float
     """The false discovery rate over all differences of the table."""
+    carried_by: int | None = None
+    """Without so many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
 
 
 class SteerSummary(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,11 +22,12 @@ from palate.evaluate import (
     SHARE,
     Finding,
     Floats,
+    Quantity,
     Ratings,
     Resamples,
     independent_clusters,
-    paired_test,
-    q_values,
+    paired_differences,
+    ratio,
 )
 from palate.records import PalateError
 
@@ -128,30 +129,30 @@ def _differences(
     """Every difference that there is, with its test, the false discovery rate held over all of them."""
     values: list[Floats] = [one.columns[measure] - other.columns[measure] for _, one, other, measure in asked]
     ranges = [GAIN if measure in SHARES else (-2.0, 2.0) for *_, measure in asked]
-    shown = figures(list(zip(values, ranges, strict=True)), clusters, resamples)
-    there = [index for index, figure in enumerate(shown) if figure is not None]
-    totals = [mean_totals(values[index], clusters, resamples.n_clusters) for index in there]
-    p_values = [paired_test(total[:, 0], resamples.seed) for total in totals]
+    there = [index for index, column in enumerate(values) if not np.isnan(column).all()]
+    means = [
+        Quantity(mean_totals(values[index], clusters, resamples.n_clusters), ratio, ranges[index]) for index in there
+    ]
     found = []
-    for index, p, q in zip(there, p_values, q_values(totals, p_values), strict=True):
+    for index, difference in zip(there, paired_differences(means, resamples), strict=True):
         about, one, other, measure = asked[index]
-        figure, has = shown[index], ~np.isnan(values[index])
-        if figure is not None:
-            found.append(
-                SteerDifference(
-                    about=about,
-                    one=one.label,
-                    other=other.label,
-                    measure=measure,
-                    n=int(has.sum()),
-                    users=len(set(users[has])),
-                    difference=figure.value,
-                    low=figure.low,
-                    high=figure.high,
-                    p=p,
-                    q=q,
-                )
+        has = ~np.isnan(values[index])
+        found.append(
+            SteerDifference(
+                about=about,
+                one=one.label,
+                other=other.label,
+                measure=measure,
+                n=int(has.sum()),
+                users=len(set(users[has])),
+                difference=difference.value,
+                low=difference.low,
+                high=difference.high,
+                p=difference.p,
+                q=difference.q,
+                carried_by=difference.carried_by,
             )
+        )
     return found
 
 

@@ -21,7 +21,7 @@ from palate.evaluate._results import Difference, Gain, OverBaseline, Summary
 
 _FOOTNOTE = (
     "Gains are in percentage points; * marks q < .05, the false discovery rate held over all gains of the run. "
-    "A tie counts its fair share and an unscored item counts neither way. Intervals are 95% and resample users."
+    "A tie counts its fair share and an unscored item counts neither way. Intervals are 95% and resample "
 )
 
 
@@ -50,7 +50,7 @@ def _lines(summary: Summary) -> Iterator[str]:
     if controls:
         yield from ("", "### Controls, which understand nothing", "")
         yield from _results(controls)
-    yield from ("", _FOOTNOTE)
+    yield from ("", f"{_FOOTNOTE}{summary.resampled}.")
     yield from (f"\n{safe_markdown(line)}" for line in summary.strangers)
     yield from _gains(summary)
     yield from _over_baseline(summary)

@@ -167,7 +167,7 @@ def _print_footnote(paper: _Paper, summary: Summary) -> None:
     chance = f"Chance is {chances.pop()}. " if len(chances) == 1 else ""
     note = (
         f"{chance}Gains in points; * is q < .05 over all gains. Ties count their fair share, unscored items "
-        "neither way. Intervals are 95% and resample users."
+        f"neither way. Intervals are 95% and resample {summary.resampled}."
     )
     paper.console.print()
     paper.console.print(paper.plain(note, style="dim"))
