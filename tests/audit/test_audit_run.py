@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,10 +14,10 @@ from planted_audits import run_of
 from rich.console import Console
 
 import palate.audit
-from palate.audit import RunAudit, audit_run, render_audit_markdown, render_audit_terminal
+from palate.audit import Cell, RunAudit, audit_run, render_audit_markdown, render_audit_terminal
 from palate.audit._difference import group_test
-from palate.audit._groups import NOT_GIVEN, Grouping, groupings, shown_codes
-from palate.evaluate import RatedItem, Ratings
+from palate.evaluate import Grouping, RatedItem, Ratings, Run, Slice, groupings, shown_groups, summarise
+from palate.evaluate._grouping import NOT_GIVEN, OTHER
 from palate.records import PalateError
 
 EVEN = {"north": (0.7, 0.8), "south": (0.7, 0.8)}
@@ -53,29 +54,38 @@ def test_no_difference_is_not_found(tmp_path: Path) -> None:
     assert not any(one.severity == "warning" for one in audit.findings)
 
 
-def test_a_small_group_appears_nowhere_and_cannot_be_had_by_subtraction(tmp_path: Path) -> None:
-    sizes = {"north": 40, "south": 30, "erewhon": 12, "atlantis": 3}
-    audit = audit_run(run_of(sizes, dict.fromkeys(sizes, (0.6, 0.9)), tmp_path, items=6), users=False)
-    assert {cell.value for cell in audit.cells} == {"north", "south"}
-    assert {gain.value for gain in audit.gains} == {"north", "south"}
+def shown(cells: Sequence[Cell | Slice]) -> set[tuple[object, ...]]:
+    return {(one.rm, one.view, one.by, one.value, one.n, one.users, one.accuracy) for one in cells}
+
+
+def test_large_groups_are_tested_whatever_small_ones_there_are(tmp_path: Path) -> None:
+    sizes = {"north": 40, "south": 30, "erewhon": 4, "atlantis": 3}
+    shares = {"north": (0.9, 0.9), "south": (0.6, 0.6), "erewhon": (0.75, 0.75), "atlantis": (0.75, 0.75)}
+    run = run_of(sizes, shares, tmp_path)
+    audit = audit_run(run)
+    assert {(cell.value, cell.users) for cell in audit.cells} == {("north", 40), ("south", 30), (OTHER, 7)}
+    assert {gain.value for gain in audit.gains} == {"north", "south", OTHER}
+    assert all((gap.best, gap.worst) == ("north", "south") and gap.q < 0.05 for gap in audit.gaps)
     (hidden,) = audit.hidden
-    assert (hidden.cells, hidden.users) == (2, 15)
+    assert (hidden.cells, hidden.users) == (2, 7)
+    assert "2 groups with 7 users counted as (other)" in " ".join(forms(audit)[0].split())
+    assert shown(audit.cells) == shown(summarise(Run.open(run)).slices), "one rule for every output"
     for text in forms(audit):
         assert "atlantis" not in text and "erewhon" not in text
-        assert "north" in text
-    assert "not shown: 2 cells, 15 users" in forms(audit)[0]
 
 
-def test_two_small_groups_hide_each_other(tmp_path: Path) -> None:
-    sizes = {"north": 40, "lilliput": 8, "atlantis": 7}
-    audit = audit_run(run_of(sizes, dict.fromkeys(sizes, (0.6, 0.9)), tmp_path, items=4))
-    assert {cell.value for cell in audit.cells} == {"north"}
-    assert audit.gaps == []
-    assert (audit.hidden[0].cells, audit.hidden[0].users) == (2, 15)
+def test_a_single_small_group_takes_the_next_smallest_for_company(tmp_path: Path) -> None:
+    sizes = {"north": 40, "south": 30, "atlantis": 3}
+    shares = {"north": (0.9, 0.9), "south": (0.6, 0.6), "atlantis": (0.75, 0.75)}
+    run = run_of(sizes, shares, tmp_path)
+    audit = audit_run(run)
+    assert {(cell.value, cell.users) for cell in audit.cells} == {("north", 40), ("south and others", 33)}
+    assert audit.findings[0].severity == "warning" and "south and others is served" in audit.findings[0].text
+    assert shown(audit.cells) == shown(summarise(Run.open(run)).slices)
 
 
 def test_all_groups_small(tmp_path: Path) -> None:
-    audit = audit_run(run_of({"lilliput": 8, "atlantis": 7}, {"lilliput": (1, 1), "atlantis": (0, 0)}, tmp_path))
+    audit = audit_run(run_of({"lilliput": 8, "atlantis": 4}, {"lilliput": (1, 1), "atlantis": (0, 0)}, tmp_path))
     assert audit.cells == audit.gaps == audit.gains == []
     assert any("No group can be shown" in one.text for one in audit.findings)
     for text in forms(audit):
@@ -85,28 +95,39 @@ def test_all_groups_small(tmp_path: Path) -> None:
 def test_a_smaller_least_shows_more(tmp_path: Path) -> None:
     run = run_of({"lilliput": 8, "atlantis": 7}, {"lilliput": (1, 1), "atlantis": (0, 0)}, tmp_path)
     audit = audit_run(run, least=5)
+    assert audit_run(run, least=8).cells == []
     assert {cell.value for cell in audit.cells} == {"lilliput", "atlantis"}
     assert audit.gaps[0].gap == 1.0
 
 
 @given(
-    users=st.lists(st.integers(0, 6), min_size=2, max_size=80),
+    held=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6), st.booleans()), min_size=2, max_size=80),
     least=st.integers(2, 12),
 )
-def test_what_is_hidden_is_at_least_two_groups_and_the_least_number_of_users(users: list[int], least: int) -> None:
-    """Whatever the sizes: user number i is in group users[i]."""
-    items = [
-        RatedItem(id=str(i), user_id=str(i), prompt="", responses=("a", "b"), preferred=0) for i in range(len(users))
+def test_shown_groups_make_up_the_whole_and_are_never_a_few_people(
+    held: list[tuple[int, int, bool]], least: int
+) -> None:
+    """Whatever the sizes, who has items in several groups, and what was scored."""
+    items = [rated(f"u{user}", number) for number, (user, _, _) in enumerate(held)]
+    ratings, codes = Ratings(items, {}), np.array([code for _, code, _ in held])
+    where = np.array([scored for _, _, scored in held])
+    grouping = Grouping("region", [str(code) for code in range(7)], codes, False)
+    found = shown_groups(ratings, grouping, least, where)
+    assert ((found.codes >= 0) == where).all()
+    users = [
+        {user for (user, _, _), code in zip(held, found.codes, strict=True) if code == c}
+        for c in range(len(found.values))
     ]
-    codes = np.array(users)
-    grouping = Grouping("region", [str(code) for code in range(7)], codes, True)
-    shown = shown_codes(Ratings(items, {}), grouping, least)
-    sizes = np.bincount(codes, minlength=7)
-    assert all(sizes[code] >= least for code in shown)
-    hidden = [code for code in range(7) if sizes[code] and code not in shown]
-    assert not hidden or not shown or (len(hidden) >= 2 and sizes[hidden].sum() >= least)
-    if sizes[sizes > 0].min() >= least:
-        assert not hidden
+    assert all(users)
+    if len(found.values) > 1:
+        assert min(map(len, users)) >= least
+    by_code = {code: {u for u, c, s in held if s and c == code} for _, code, s in held if s}
+    if all(len(members) >= least for members in by_code.values()):
+        assert found.values == [str(code) for code in sorted(by_code)]
+    large = [str(code) for code, members in by_code.items() if len(members) >= least]
+    small = set().union(*(members for members in by_code.values() if len(members) < least))
+    if len(small) >= least:
+        assert set(found.values) == {*large, OTHER}, "no large group is hidden without need"
 
 
 def rated(user: str, number: int, **more: object) -> RatedItem:

@@ -180,12 +180,12 @@ def test_models_are_compared_on_the_same_items(tmp_path: Path) -> None:
     assert (difference.rm, difference.than, difference.n, difference.difference) == ("one", "two", 16, 1.0)
 
 
-def test_small_groups_are_not_shown(tmp_path: Path) -> None:
+def test_small_groups_are_put_together(tmp_path: Path) -> None:
     held = benchmark(
         {f"{team}{number}": [0] for team, size in (("a", 6), ("b", 5), ("c", 2)) for number in range(size)}
     )
     summary = run(held, Told("m", likes_good), out=tmp_path)
-    assert {found.value: found.users for found in summary.slices} == {"a": 6, "b": 5}
+    assert {found.value: found.users for found in summary.slices} == {"a": 6, "b and others": 7}
 
 
 def test_every_user_has_an_accuracy(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from palate.audit._benchmark import LEAST, audit_benchmark
+from palate.audit._benchmark import audit_benchmark
 from palate.audit._benchmark_page import benchmark_document
 from palate.audit._markdown import markdown_document
 from palate.audit._results import BenchmarkAudit
@@ -14,14 +14,14 @@ from palate.audit._run import audit_run
 from palate.audit._run_page import run_document
 from palate.audit._run_results import RunAudit
 from palate.audit._terminal import print_document
-from palate.evaluate import Report, write_whole
+from palate.evaluate import SMALLEST_GROUP, Report, write_whole
 from palate.records import PalateError
 
 
 def audit(
     target: str | Path,
     *,
-    least: int = LEAST,
+    least: int = SMALLEST_GROUP,
     users: bool = False,
     impersonal: bool | None = None,
     seed: int = 0,

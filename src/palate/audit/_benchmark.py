@@ -18,17 +18,14 @@ from palate.audit._results import BenchmarkAudit
 from palate.audit._shortcuts import measure_lengths, measure_positions
 from palate.audit._thin import measure_fields
 from palate.data import check_benchmark, load_benchmark
-from palate.evaluate import Report
+from palate.evaluate import SMALLEST_GROUP, Report
 from palate.records import Benchmark, PalateError
-
-LEAST = 10
-"""Users that a group needs by default."""
 
 
 def audit_benchmark(
     benchmark: str | Path,
     *,
-    least: int = LEAST,
+    least: int = SMALLEST_GROUP,
     impersonal: bool | None = None,
     seed: int = 0,
     runs: str | Path | None = None,

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.audit._groups import Grouping, Mask
-from palate.evaluate import Floats, Ratings
+from palate.evaluate import Floats, Grouping, Mask, Ratings
 
 SHUFFLES = 10_000
 _CHUNK = 2**21

@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 
 from palate.audit._difference import group_test
-from palate.audit._groups import Grouping, Mask, shown_codes
 from palate.audit._run_results import Cell, CellGain, Gap
 from palate.evaluate import (
     GAIN,
     SHARE,
     Floats,
+    Grouping,
     Quantity,
     Ratings,
     Report,
@@ -22,6 +22,7 @@ from palate.evaluate import (
     intervals,
     paired_differences,
     ratio,
+    shown_groups,
 )
 
 Key = tuple[str, str]
@@ -29,45 +30,43 @@ Key = tuple[str, str]
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """One field of one model under one view: the items that count, and the groups that may be shown."""
+    """One field of one model under one view: the groups that may be shown, of the items that count."""
 
     key: Key
     grouping: Grouping
-    codes: list[int]
     values: Floats
-    where: Mask
+
+    @property
+    def codes(self) -> range:
+        return range(len(self.grouping.values))
 
     def mean(self, ratings: Ratings, code: int, within: tuple[float, float] = SHARE) -> Quantity:
-        return ratings.mean(self.values, self.where & (self.grouping.codes == code), within=within)
+        return ratings.mean(self.values, self.grouping.codes == code, within=within)
 
     def columns(self, ratings: Ratings, code: int) -> tuple[Floats, Floats]:
-        return ratings.scored_columns(self.values, self.where & (self.grouping.codes == code))
+        return ratings.scored_columns(self.values, self.grouping.codes == code)
+
+    def count_users(self, ratings: Ratings, code: int) -> int:
+        return ratings.count_users(self.grouping.codes == code)
 
 
-def _row(
-    ratings: Ratings, key: Key, grouping: Grouping, allowed: Sequence[int], values: Floats, least: int
-) -> _Row | None:
+def _rows(
+    ratings: Ratings, fields: Sequence[Grouping], columns: Sequence[tuple[Key, Floats]], least: int
+) -> list[_Row]:
     """Groups that have enough users in the whole run may still have too few with a score."""
-    scored = ~np.isnan(values) & np.isin(grouping.codes, allowed)
-    codes = shown_codes(ratings, grouping, least, scored)
-    where = scored & np.isin(grouping.codes, codes)
-    return _Row(key, grouping, codes, values, where) if codes else None
-
-
-Allowed = Sequence[tuple[Grouping, Sequence[int]]]
-"""Fields, each with the groups that are large enough in the whole run."""
+    shown = [
+        _Row(key, shown_groups(ratings, field, least, ~np.isnan(values)), values)
+        for field in fields
+        for key, values in columns
+    ]
+    return [row for row in shown if len(row.codes) > 1]
 
 
 def measure_groups(
-    ratings: Ratings, keys: Sequence[Key], allowed: Allowed, least: int, seed: int, progress: Report | None
+    ratings: Ratings, keys: Sequence[Key], fields: Sequence[Grouping], least: int, seed: int, progress: Report | None
 ) -> tuple[list[Cell], list[Gap]]:
     """How every group is served, and in which fields that differs."""
-    rows = [
-        row
-        for grouping, codes in allowed
-        for key in keys
-        if (row := _row(ratings, key, grouping, codes, ratings.credits[key], least))
-    ]
+    rows = _rows(ratings, fields, [(key, ratings.credits[key]) for key in keys], least)
     resamples = Resamples(ratings.n_clusters, seed=seed)
     return _cells(ratings, rows, resamples), _gaps(ratings, rows, resamples, progress)
 
@@ -82,7 +81,7 @@ def _cells(ratings: Ratings, rows: Sequence[_Row], resamples: Resamples) -> list
             by=row.grouping.by,
             value=row.grouping.values[code],
             n=int(mean.totals[:, 1].sum()),
-            users=ratings.count_users(row.where & (row.grouping.codes == code)),
+            users=row.count_users(ratings, code),
             accuracy=float(ratio(mean.totals.sum(axis=0))),
             low=estimate.low if estimate else None,
             high=estimate.high if estimate else None,
@@ -92,7 +91,6 @@ def _cells(ratings: Ratings, rows: Sequence[_Row], resamples: Resamples) -> list
 
 
 def _gaps(ratings: Ratings, rows: Sequence[_Row], resamples: Resamples, progress: Report | None) -> list[Gap]:
-    rows = [row for row in rows if len(row.codes) > 1]
     ends: list[tuple[int, int]] = []
     quantities: list[Quantity] = []
     p_values: list[float] = []
@@ -104,7 +102,7 @@ def _gaps(ratings: Ratings, rows: Sequence[_Row], resamples: Resamples, progress
         both = (*row.columns(ratings, best), *row.columns(ratings, worst))
         quantities.append(ratings.quantity(*both, statistic=_difference_of_ratios, within=GAIN))
         ends.append((best, worst))
-        p_values.append(group_test(ratings, row.values, row.grouping, row.where, resamples.seed))
+        p_values.append(group_test(ratings, row.values, row.grouping, row.grouping.codes >= 0, resamples.seed))
     estimates = intervals(quantities, resamples)
     return [
         Gap(
@@ -130,15 +128,11 @@ def _difference_of_ratios(totals: Floats) -> Floats:
 
 
 def measure_gains(
-    ratings: Ratings, pairs: Sequence[tuple[Key, Key]], allowed: Allowed, least: int, seed: int
+    ratings: Ratings, pairs: Sequence[tuple[Key, Key]], fields: Sequence[Grouping], least: int, seed: int
 ) -> list[CellGain]:
     """What the profile does for each group that may be shown."""
-    found = []
-    for grouping, codes in allowed:
-        for key, none in pairs:
-            change = profile_change(ratings, key, none)
-            if row := _row(ratings, key, grouping, codes, change, least):
-                found += [(row, code) for code in row.codes]
+    columns = [(key, profile_change(ratings, key, none)) for key, none in pairs]
+    found = [(row, code) for row in _rows(ratings, fields, columns, least) for code in row.codes]
     changes = [row.mean(ratings, code, GAIN) for row, code in found]
     tested = paired_differences(changes, Resamples(ratings.n_clusters, seed=seed))
     return [
@@ -148,7 +142,7 @@ def measure_gains(
             by=row.grouping.by,
             value=row.grouping.values[code],
             n=int(change.totals[:, 1].sum()),
-            users=ratings.count_users(row.where & (row.grouping.codes == code)),
+            users=row.count_users(ratings, code),
             gain=difference.value,
             low=difference.low,
             high=difference.high,

@@ -6,19 +6,18 @@ from pathlib import Path
 
 import msgspec
 
-from palate.audit._benchmark import LEAST, check_least
+from palate.audit._benchmark import check_least
 from palate.audit._fairness import Key, measure_gains, measure_groups
-from palate.audit._groups import groupings, hidden_of, is_nearly_id, shown_codes
 from palate.audit._harm import harmed_users, measure_harm
 from palate.audit._run_findings import run_findings
-from palate.audit._run_results import RunAudit
-from palate.evaluate import Ratings, Report, Run
+from palate.audit._run_results import Hidden, RunAudit
+from palate.evaluate import MOST_GROUPS, SMALLEST_GROUP, Grouping, Ratings, Report, Run, groupings, shown_groups
 from palate.records import PalateError
 from palate.rewards import CONTROLS
 
 
 def audit_run(
-    run: str | Path, *, least: int = LEAST, users: bool = False, seed: int = 0, progress: Report | None = None
+    run: str | Path, *, least: int = SMALLEST_GROUP, users: bool = False, seed: int = 0, progress: Report | None = None
 ) -> RunAudit:
     """Accuracy by group, gaps between groups, and who is served worse with the profile; no model is needed.
 
@@ -32,13 +31,10 @@ def audit_run(
     models, views = _looked_at(opened)
     keys: list[Key] = [(rm, view) for rm in models for view in views]
     pairs = [((rm, view), (rm, "none")) for rm, view in keys if view != "none" and "none" in views]
-    fields = [
-        (grouping, [] if is_nearly_id(grouping) else shown_codes(ratings, grouping, least))
-        for grouping in groupings(ratings)
-    ]
-    shown = [(grouping, codes) for grouping, codes in fields if codes]
+    fields = groupings(ratings)
+    shown = [shown_groups(ratings, field, least) for field in fields if not field.is_nearly_id]
     cells, gaps = measure_groups(ratings, keys, shown, least, seed, progress)
-    hidden = [hidden_of(ratings, grouping, codes, least) for grouping, codes in fields]
+    hidden = [_hidden(ratings, field, least) for field in fields]
     audit = RunAudit(
         run=str(opened.folder),
         benchmark=opened.settings.benchmark.name,
@@ -59,6 +55,23 @@ def audit_run(
         harmed_users=harmed_users(ratings, pairs) if users else None,
     )
     return msgspec.structs.replace(audit, findings=run_findings(audit))
+
+
+def _hidden(ratings: Ratings, field: Grouping, least: int) -> Hidden | None:
+    """What is not shown by itself of a field, in numbers that point at nobody."""
+    if field.is_nearly_id:
+        reason = f"left out, since more than {MOST_GROUPS} values are nearly an id"
+        return Hidden(by=field.by, cells=len(field.values), users=ratings.count_users(field.codes >= 0), reason=reason)
+    shown = shown_groups(ratings, field, least)
+    merged = [name for name in shown.values if name not in field.values]
+    if not merged:
+        return None
+    cells = len(field.values) - len(shown.values) + 1
+    users = ratings.count_users(shown.codes == shown.values.index(merged[0]))
+    reason = f"counted as {merged[0]}, since some have fewer than {least} users"
+    if len(shown.values) == 1:
+        reason = f"left out, since there are no two groups of {least} users"
+    return Hidden(by=field.by, cells=cells, users=users, reason=reason)
 
 
 def _looked_at(run: Run) -> tuple[list[str], list[str]]:

@@ -29,7 +29,7 @@ def _state(audit: RunAudit) -> Iterator[Finding]:
     elif not audit.cells:
         yield Finding(
             "note",
-            f"No group can be shown: all are smaller than {audit.least} users, or could be told from those.",
+            f"No group can be shown: no field has two groups of {audit.least} users or more.",
             "Use broader groups, or more users.",
         )
 
@@ -47,6 +47,9 @@ def _gaps(audit: RunAudit) -> Iterator[Finding]:
         yield Finding("warning", f"{len(clear) - MOST_NAMED} more gaps are clear; the table has them.")
     if audit.gaps and not clear:
         yield Finding("good", f"Of {count(len(audit.gaps), 'gap')} tested, none is more than chance would give.")
+    tested = {gap.by for gap in audit.gaps}
+    if tested and (untested := [one.by for one in audit.hidden if one.by not in tested]):
+        yield Finding("note", f"Not tested, because the groups are too small or too many: {', '.join(untested)}.")
 
 
 def _gains(audit: RunAudit) -> Iterator[Finding]:

@@ -42,13 +42,13 @@ def _gaps(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
         table = Table(titles=titles, words=3, rows=rows)
         yield Section(title=f"Gaps between the best and the worst served: {rm}, {view}", table=table)
     notes = [
-        f"not shown: {count(one.cells, 'cell')}, {count(one.users, 'user')} ({one.by}: {one.reason})"
+        f"{_field(one.by)}: {count(one.cells, 'group')} with {count(one.users, 'user')} {one.reason}."
         for one in audit.hidden
     ]
     if len(shown) < len(audit.gaps):
         notes.append(f"{len(audit.gaps) - len(shown)} more gaps, none of them clearer: --out writes them all.")
     if notes:
-        yield Section(title="Groups left out", notes=notes)
+        yield Section(title="Groups not shown by themselves", notes=notes)
 
 
 def _gap_row(gap: Gap) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What an audit of a run says, as typed objects. Every key of `palate audit RUN --json` is here.
 
-Nothing here names a group of fewer users than the least number, and nobody unless users are asked for. Numbers are
+Every group here has at least the least number of users, and the groups of a field make up the whole, so that no
+smaller one can be had by subtraction. Nobody is named unless users are asked for. Numbers are
 shares from 0 to 1; intervals are 95% and resample users.
 """
 
@@ -47,13 +48,14 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hidden(msgspec.Struct, frozen=True, kw_only=True):
-    """Groups of one field that are not shown."""
+    """Groups of one field that are not shown by themselves."""
 
     by: str
     cells: int
     users: int
     """Users in these groups."""
     reason: str
+    """Why, and what they are counted as."""
 
 
 class CellGain(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +113,7 @@ class RunAudit(msgspec.Struct, frozen=True, kw_only=True):
     benchmark_title: str
     seed: int
     least: int
-    """Groups of fewer users are not shown."""
+    """Groups of fewer users are put together."""
     items: int
     users: int
     complete: bool

@@ -16,7 +16,7 @@ def audit(
     target: str,
     /,
     *,
-    least: int = 10,
+    least: int = 5,
     users: Flag = False,
     impersonal: bool | None = None,
     seed: NonNegativeInt = 0,
@@ -32,7 +32,7 @@ def audit(
     target
         A benchmark, by name or path; or a run folder that `palate eval` or `palate train` made.
     least
-        Groups of fewer users count as thin; in the audit of a run they are not shown at all.
+        Groups of fewer users count as thin; in the audit of a run they are put together.
     users
         Name the users who are clearly served worse with their profile; runs only.
     impersonal

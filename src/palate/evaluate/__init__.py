@@ -9,6 +9,7 @@ from palate.evaluate._compare import Comparison as RunComparison
 from palate.evaluate._compare import compare
 from palate.evaluate._evaluate import LoadedModel, Report, default_views, evaluate, load_models, rate_items, rated_item
 from palate.evaluate._files import browsed_items, without_users, write_reports
+from palate.evaluate._grouping import MOST_GROUPS, SMALLEST_GROUP, Grouping, Mask, groupings, shown_groups
 from palate.evaluate._lines import Appender, Ledger, Needs, bad_line, fault_of
 from palate.evaluate._metrics import summarise
 from palate.evaluate._paired import few_carry, gains
@@ -65,7 +66,6 @@ from palate.evaluate._results import (
 from palate.evaluate._run import RatedItem, RatingLine, Run, RunWriter, ViewLine
 from palate.evaluate._run_folder import LOST, RunFolder, json_lines, write_whole
 from palate.evaluate._settings import HashedSettings, ModelSettings, Settings, environment, file_name
-from palate.evaluate._slices import MOST_GROUPS, SMALLEST_GROUP, known_bucket
 from palate.evaluate._statistics import (
     GAIN,
     SHARE,
@@ -102,9 +102,11 @@ __all__ = [
     "Finding",
     "Floats",
     "Gain",
+    "Grouping",
     "HashedSettings",
     "Ledger",
     "LoadedModel",
+    "Mask",
     "ModelSettings",
     "Needs",
     "Orders",
@@ -151,12 +153,12 @@ __all__ = [
     "file_name",
     "findings_grid",
     "gains",
+    "groupings",
     "in_benchmark_order",
     "independent_clusters",
     "intervals",
     "is_clear_gain",
     "json_lines",
-    "known_bucket",
     "load_models",
     "make_ask",
     "markdown_table",
@@ -178,6 +180,7 @@ __all__ = [
     "repair_ledgers",
     "safe_markdown",
     "sample_items",
+    "shown_groups",
     "summarise",
     "terminal_table",
     "warnings_first",

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from palate.evaluate._grouping import groupings, shown_groups
 from palate.evaluate._paired import ALL, paired
 from palate.evaluate._ratings import Ratings
 from palate.evaluate._results import OverBaseline
-from palate.evaluate._slices import KNOWN, SMALLEST_GROUP, known_bucket
 from palate.evaluate._statistics import Resamples
 from palate.views import ViewSpec
 
@@ -50,10 +50,11 @@ def over_baseline(
 
 
 def _parts(ratings: Ratings) -> dict[str, NDArray[np.bool_]]:
-    """All items, then those of users of whom little, more and much is known; small parts are left out."""
-    values = np.array(["" if item.known is None else known_bucket(item.known) for item in ratings.items])
-    parts = {ALL: np.ones(len(values), dtype=bool)}
-    present = [name for name in KNOWN if ratings.count_users(values == name) >= SMALLEST_GROUP]
-    if len(present) > 1:
-        parts.update((name, values == name) for name in present)
+    """All items, then those of users of whom little, more and much is known."""
+    parts = {ALL: np.ones(len(ratings.items), dtype=bool)}
+    for grouping in groupings(ratings):
+        if grouping.by == "known":
+            shown = shown_groups(ratings, grouping)
+            if len(shown.values) > 1:
+                parts.update((name, shown.codes == code) for code, name in enumerate(shown.values))
     return parts
