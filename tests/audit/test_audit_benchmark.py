@@ -14,7 +14,6 @@ from palate.audit import BenchmarkAudit, audit_benchmark, render_audit_markdown,
 from palate.audit._conflicts import find_conflicts
 from palate.audit._leaks import find_leaks
 from palate.audit._power import intraclass_correlation, measure_power
-from palate.audit._shortcuts import measure_positions
 from palate.audit._thin import measure_fields
 from palate.evaluate import GAIN, Ratings, Resamples, paired_differences, rated_item
 from palate.records import Aspect, Benchmark, Judgement, PalateError, Post, Privileged, User
@@ -96,20 +95,6 @@ def test_a_length_shortcut_is_found_and_chance_is_not(tmp_path: Path) -> None:
     assert any("longest response" in one.text and one.severity == "warning" for one in audit.findings)
     assert "overlap" not in by_name, "nobody has a profile"
     assert "shortest" not in by_name, "for pairs it is the mirror of longest"
-
-
-def test_the_habit_of_position_is_spread_over_users() -> None:
-    items = []
-    for user, share in (("ann", 1.0), ("bob", 0.5), ("cat", 0.0)):
-        for number in range(20):
-            first = number < 20 * share
-            items.append(choice(f"{user}{number}", user, number, 0 if first else 1, shown=(0, 1)))
-    found = measure_positions(benchmark_of([User(id=name) for name in ("ann", "bob", "cat")], items))
-    assert found is not None
-    assert found.chosen == [0.5, 0.5] and found.chance == 0.5
-    assert (found.users, found.median) == (3, 0.5)
-    assert found.lower is not None and found.upper is not None and found.upper - found.lower == pytest.approx(0.8)
-    assert measure_positions(with_conflicts()) is None
 
 
 def test_leaks_are_counted_one_by_one() -> None:
@@ -206,7 +191,7 @@ def test_an_impersonal_model_gets_no_further_than_the_conflicts_let_it(minilm: o
 def test_mini_can_see_personalisation() -> None:
     audit = audit_benchmark("mini", impersonal=False)
     assert audit.conflicts.conflict_share == 1.0 and audit.conflicts.ceiling == 0.5
-    assert any(one.severity == "good" and "want different things" in one.text for one in audit.findings)
+    assert any(one.severity == "good" and "opposite labels by construction" in one.text for one in audit.findings)
     severities = [one.severity for one in audit.findings]
     assert severities == sorted(severities, key=["warning", "note", "good"].index)
     console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123

@@ -18,7 +18,7 @@ from palate.audit._results import BenchmarkAudit
 from palate.audit._shortcuts import measure_lengths, measure_positions
 from palate.audit._thin import measure_fields
 from palate.data import check_benchmark, load_benchmark
-from palate.evaluate import SMALLEST_GROUP, Report
+from palate.evaluate import SMALLEST_GROUP, Report, false_discovery
 from palate.records import Benchmark, PalateError
 
 
@@ -123,12 +123,33 @@ def _audit(
         luck=luck(ratings, seed),
         luck_unshared=luck_of_strangers(ratings),
         conflicts=find_conflicts(ratings, seed),
-        lengths=measure_lengths(ratings),
-        positions=measure_positions(benchmark),
+        lengths=measure_lengths(ratings, seed),
+        positions=measure_positions(benchmark, ratings, seed),
         fields=measure_fields(benchmark, least),
         leaks=find_leaks(benchmark, progress),
         faults=faults,
         amounts=measure_amounts(benchmark),
         power=measure_power(ratings, controls),
     )
+    audit = _with_false_discovery(audit)
     return msgspec.structs.replace(audit, findings=findings(audit))
+
+
+def _with_false_discovery(audit: BenchmarkAudit) -> BenchmarkAudit:
+    """The q of everything that could tell people apart, as one family."""
+    replace = msgspec.structs.replace
+    conflicts, lengths, positions = audit.conflicts, audit.lengths, audit.positions
+    tested = [conflicts.self_agreement, lengths.habit, positions.habit if positions else None]
+    p_values = [one.p for one in tested if one] + [
+        positions.over_time_p for _ in "p" if positions and positions.over_time
+    ]
+    q_values = iter(false_discovery(p_values))
+    own, length, position = (replace(one, q=next(q_values)) if one else None for one in tested)
+    if positions:
+        positions = replace(positions, habit=position, over_time_q=next(q_values, 1.0))
+    return replace(
+        audit,
+        conflicts=replace(conflicts, self_agreement=own),
+        lengths=replace(lengths, habit=length),
+        positions=positions,
+    )

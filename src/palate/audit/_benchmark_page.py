@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palate.audit._document import Document, Section
-from palate.audit._results import BenchmarkAudit, Field, Reach, Spread
+from palate.audit._results import BenchmarkAudit, Field, Habit, Reach, Spread
 from palate.evaluate import (
     ABSENT,
     MOST_GROUPS,
@@ -16,6 +16,7 @@ from palate.evaluate import (
     percent,
     percent_interval,
     points,
+    points_interval,
 )
 
 MOST_LISTED = 8
@@ -93,6 +94,16 @@ def _conflicts(audit: BenchmarkAudit) -> Section:
         rows = [rows[0], *rows[6:]]
     if not found.repeated:
         rows.pop()
+    if found.error_rate is not None:
+        rows.append(("as much as judges would who want the same and err", percent(found.error_rate)))
+    own = found.self_agreement
+    if own:
+        more = f"({points_interval(own.low, own.high)}, q {chance_of_error(own.q)})"
+        rows += [
+            (f"users agree with themselves, on {own.n:,} pairs that they judged again", percent(own.own)),
+            ("users agree with others, on the same pairs", percent(own.others)),
+            ("the difference", f"{points(own.own - own.others)} {more}"),
+        ]
     return _facts("Do users want different things of the same pair?", rows)
 
 
@@ -107,13 +118,25 @@ def _habits(audit: BenchmarkAudit) -> Section:
             ("chosen by position on the screen", ", ".join(percent(share) for share in found.chosen)),
             ("the first, if position did not matter", percent(found.chance)),
         ]
-    if found and found.median is not None:
-        shares = f"{percent(found.lower)}, {percent(found.median)}, {percent(found.upper)}"
-        rows.append((f"the first, by user: lowest tenth, middle, highest tenth of {found.users:,} users", shares))
+    rows += _habit("the longest", audit.lengths.habit)
+    rows += _habit("the first", found.habit if found else None)
     if found and found.over_time:
-        rows.append(("the first, from the oldest quarter to the newest", ", ".join(map(percent, found.over_time))))
+        quarters = ", ".join(map(percent, found.over_time))
+        rows.append(
+            ("the first, from the oldest quarter to the newest", f"{quarters} (q {chance_of_error(found.over_time_q)})")
+        )
     notes = [] if found else ["Where people saw each response was not recorded."]
     return _facts("Length and position", rows, notes)
+
+
+def _habit(what: str, habit: Habit | None) -> list[tuple[str, str]]:
+    if habit is None:
+        return []
+    spread = f"{points(habit.spread).removeprefix('+')} ({percent_interval(habit.low, habit.high)})"
+    return [
+        (f"users differ in taking {what} by, in points beyond noise", f"{spread}, q {chance_of_error(habit.q)}"),
+        (f"of {habit.n:,} choices of {habit.users:,} users, compared within a pair", f"{habit.within_pairs:,}"),
+    ]
 
 
 def _amounts(audit: BenchmarkAudit) -> Section:

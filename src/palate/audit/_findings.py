@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from palate.audit._controls import PROMPT_OVERLAP
-from palate.audit._results import BenchmarkAudit, Finding
-from palate.evaluate import CLEAR, MOST_GROUPS, count, percent, points, warnings_first
+from palate.audit._results import BenchmarkAudit, Finding, Habit
+from palate.evaluate import (
+    CLEAR,
+    MOST_GROUPS,
+    chance_of_error,
+    count,
+    percent,
+    percent_interval,
+    points,
+    warnings_first,
+)
 
 RARE_CONFLICTS = 0.05
 FEWEST_SHARED = 30
@@ -20,7 +29,7 @@ RARE_LEAKS = 0.02
 MANY = 0.2
 ALIKE = 0.05
 """Correlation of one user's items from which more users are worth much more than more items."""
-_HABITS = {
+_SHORTCUTS = {
     "random": "Tossing a coin",
     "longest": "Taking the longest response",
     "shortest": "Taking the shortest response",
@@ -65,15 +74,61 @@ def _conflicts(audit: BenchmarkAudit) -> Iterator[Finding]:
             "Choose pairs on which taste decides, or add twins.",
         )
     else:
-        yield Finding(
-            "good",
-            f"Users want different things: {percent(found.conflict_share)} of {shared} have opposite labels, and a "
-            f"model that ignores the user gets at most {percent(found.majority)} on them.",
-        )
+        yield _noise_or_taste(audit, f"{percent(found.conflict_share)} of {shared} have opposite labels")
     if FEWEST_SHARED <= found.shared < MANY * found.pairs:
         yield Finding(
             "note", f"Only {found.shared:,} of {found.pairs:,} pairs are shared; the rest say nothing about conflicts."
         )
+
+
+def _noise_or_taste(audit: BenchmarkAudit, disagree: str) -> Finding:
+    """Disagreement alone is no taste: only what carries over from one judgement of a person to another is."""
+    found, own = audit.conflicts, audit.conflicts.self_agreement
+    at_most = f"a model that ignores the user gets at most {percent(found.majority)} on them"
+    if found.twins > found.shared / 2:
+        return Finding(
+            "good",
+            f"{disagree}, and {at_most}. {found.twins:,} are twins, which have opposite labels by construction.",
+            "Whether the labels follow taste or noise shows in the gain over swapped.",
+        )
+    if own is not None and own.q < CLEAR:
+        return Finding(
+            "good",
+            f"Users want different things: {disagree}, and {at_most}. They agree with themselves {percent(own.own)} of "
+            f"the time and with others {percent(own.others)}, on {count(own.n, 'pair')} judged again.",
+        )
+    habits = [(what, habit) for what, habit in _habits(audit) if habit.q < CLEAR and habit.within_pairs]
+    if habits:
+        return Finding(
+            "good",
+            f"{disagree}, and part of that is personal: on pairs that they share, users differ in how often they take "
+            f"{' and '.join(what for what, _ in habits)}, by more than noise gives.",
+            "How much of the rest is noise is not known: ask some users the same pairs again.",
+        )
+    noise = (
+        f"judges who all want the same and err {percent(found.error_rate)} of the time would disagree as much"
+        if found.error_rate is not None
+        else "pairs that were picked because two careless judges differed would look the same"
+    )
+    if own is None:
+        return Finding(
+            "warning",
+            f"{disagree}, but noise and taste cannot be told apart: {noise}, and no pair was judged twice by one user.",
+            "Ask some users the same pairs again, and read gains over swapped only.",
+        )
+    return Finding(
+        "warning",
+        f"{disagree}, but that may be noise: users agree with themselves {percent(own.own)} of the time and with "
+        f"others {percent(own.others)}, on {count(own.n, 'pair')} judged again (q {chance_of_error(own.q)}), and "
+        f"{noise}.",
+        "Ask more users the same pairs again, and read gains over swapped only.",
+    )
+
+
+def _habits(audit: BenchmarkAudit) -> list[tuple[str, Habit]]:
+    found = [("the longest response", audit.lengths.habit)]
+    found.append(("the first response", audit.positions.habit if audit.positions else None))
+    return [(what, habit) for what, habit in found if habit is not None]
 
 
 def _contradictions(audit: BenchmarkAudit) -> Iterator[Finding]:
@@ -99,8 +154,8 @@ def _controls(audit: BenchmarkAudit) -> Iterator[Finding]:
         large = one.accuracy - one.chance >= LARGE_SHORTCUT
         yield Finding(
             "warning" if large else "note",
-            f"{_HABITS[one.rm]} gets {percent(one.accuracy)}, where guessing gets {percent(one.chance)}: nothing has "
-            "to be understood for that.",
+            f"{_SHORTCUTS[one.rm]} gets {percent(one.accuracy)}, where guessing gets {percent(one.chance)}: nothing "
+            "has to be understood for that.",
             "Report it beside every model; what does not beat it has shown nothing." if large else None,
         )
     if 1.96 * audit.luck > NOTICEABLE_LUCK and audit.luck > 2 * audit.luck_unshared:
@@ -126,29 +181,39 @@ def _impersonal(audit: BenchmarkAudit) -> Iterator[Finding]:
             "A personal model counts by its gain over this, not over guessing.",
         )
     else:
-        yield Finding("good", f"{gets}, no more than guessing: what there is to be known here is personal.")
-
-
-def _positions(audit: BenchmarkAudit) -> Iterator[Finding]:
-    found = audit.positions
-    if found is None or found.lower is None or found.upper is None:
-        return
-    if found.upper - found.lower > MANY:
         yield Finding(
             "note",
-            f"Users differ in their habit of position: a tenth take the first less than {percent(found.lower)} of the "
-            f"time, a tenth more than {percent(found.upper)}. A model may learn the habit instead of the taste.",
-            "Shuffle what people are shown, or keep positions from the model.",
+            f"{gets}, no more than guessing: either taste decides here, or noise does.",
+            "A gain over swapped tells which.",
         )
 
 
+def _differing_habits(audit: BenchmarkAudit) -> Iterator[Finding]:
+    advice = {
+        "the longest response": "Show the length-controlled accuracy and `longest` beside every personal model.",
+        "the first response": "Shuffle what people are shown, or keep positions from the model.",
+    }
+    for what, habit in _habits(audit):
+        if habit.q < CLEAR:
+            unshared = " They judged different pairs, so the pairs may be what differs." * (not habit.within_pairs)
+            yield Finding(
+                "note",
+                f"Users differ in how often they take {what}: {percent(habit.share)} on average, with a standard "
+                f"deviation between people of {_size(habit.spread)} points beyond noise "
+                f"({percent_interval(habit.low, habit.high)}).{unshared} A model may learn the habit and nothing else.",
+                advice[what],
+            )
+
+
 def _positions_over_time(audit: BenchmarkAudit) -> Iterator[Finding]:
-    found = audit.positions.over_time if audit.positions else None
+    positions = audit.positions
+    found = positions.over_time if positions and positions.over_time_q < CLEAR else None
     if found and max(found) - min(found) > MANY:
         yield Finding(
             "warning",
             f"The first is chosen {percent(found[0])} of the time in the oldest quarter of the record and "
-            f"{percent(found[-1])} in the newest. People do not change so much: the way of recording may have.",
+            f"{percent(found[-1])} in the newest, by the same people too. People do not change so much: the way of "
+            "recording may have.",
             "Look at the shares by day, and take only what was recorded in one way.",
         )
 
@@ -240,7 +305,7 @@ _RULES: tuple[Callable[[BenchmarkAudit], Iterator[Finding]], ...] = (
     _power,
     _leaks,
     _history,
-    _positions,
+    _differing_habits,
     _positions_over_time,
     _contradictions,
     _amounts,

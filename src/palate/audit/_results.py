@@ -38,6 +38,25 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """The same with the false discovery rate held over all rows."""
 
 
+class SelfAgreement(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether people agree with themselves more than with others, on pairs that somebody judged again."""
+
+    n: int
+    """Cases of one user who judged a pair more than once that others judged too."""
+    users: int
+    own: float
+    """How often two judgements of the same user agree."""
+    others: float
+    """How often a judgement of this user agrees with another user's of the same pair."""
+    low: float | None
+    high: float | None
+    """Of the difference."""
+    p: float
+    """How often `own` is as far above `others` when judgements of a pair change owners."""
+    q: float
+    """The same with the false discovery rate held over what tells people apart: this, the habits and `over_time`."""
+
+
 class Conflicts(msgspec.Struct, frozen=True, kw_only=True):
     """How often people want different things of the same pair: same prompt, same responses, any order."""
 
@@ -63,6 +82,34 @@ class Conflicts(msgspec.Struct, frozen=True, kw_only=True):
     """Cases of one user who judged the same pair more than once."""
     contradicted: int
     """Those in which the user did not choose the same each time."""
+    twins: int
+    """Shared pairs that have opposite labels because they are twins."""
+    error_rate: float | None
+    """How often judges would have to err who all want the same of a pair, to disagree as much; null where no such
+    judges would."""
+    self_agreement: SelfAgreement | None
+    """Null where no pair was judged twice by one user and also by another."""
+
+
+class Habit(msgspec.Struct, frozen=True, kw_only=True):
+    """How much people differ in what they lean to, beyond what noise and the items make."""
+
+    n: int
+    """Judgements, each user's on each pair once."""
+    users: int
+    share: float
+    """How often it is taken (the longest, or the first)."""
+    within_pairs: int
+    """Judgements that are compared with other users' of the same pair; the rest with all others."""
+    spread: float
+    """Standard deviation between people of the share of times that they take it; 0 where they differ no more than
+    independent choices would."""
+    low: float | None
+    high: float | None
+    p: float
+    """How often people differ as much when judgements of a pair change owners."""
+    q: float
+    """The same with the false discovery rate held over what tells people apart."""
 
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +119,8 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
     """Share of comparisons in which the chosen response is longer than every other."""
     shortest: float
     """Share in which it is shorter than every other."""
+    habit: Habit | None
+    """How much people differ in taking the longest."""
 
 
 class Positions(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,17 +132,14 @@ class Positions(msgspec.Struct, frozen=True, kw_only=True):
     """Share chosen at the first position, at the second, and so on."""
     chance: float
     """What the first position would get if position did not matter."""
-    users: int
-    """Users with enough comparisons to speak of a habit."""
-    least: int
-    """How many that is."""
-    lower: float | None
-    """A tenth of these users take the first less often than this."""
-    median: float | None
-    upper: float | None
-    """A tenth of these users take the first more often than this."""
+    habit: Habit | None
+    """How much people differ in taking the first."""
     over_time: list[float] | None
     """Share of the first in each quarter of the record, the oldest first; nothing where dates are missing."""
+    over_time_p: float
+    """How often the quarters differ as much when each user's judgements change places in time."""
+    over_time_q: float
+    """The same with the false discovery rate held over what tells people apart."""
 
 
 class CellSize(msgspec.Struct, frozen=True, kw_only=True):
