@@ -77,7 +77,7 @@ def measure_self_agreement(
     rows = rows[np.argsort(codes[rows], kind="stable")]
     pair = np.unique(codes[rows], return_inverse=True)[1]
     _, first, case, made = np.unique(cases[rows], return_index=True, return_inverse=True, return_counts=True)
-    chosen = np.array([_place(ratings.items[row]) for row in rows], dtype=np.intp)
+    chosen = np.array([_place(ratings.items[int(row)]) for row in rows], dtype=np.intp)
     width = int(chosen.max()) + 1
     everybody = np.bincount(pair * width + chosen, minlength=(pair.max() + 1) * width).reshape(-1, width)[pair[first]]
     repeated = (made > 1) & (everybody.sum(axis=1) > made)

@@ -136,30 +136,33 @@ def _components(taken: Floats, users: Codes, strata: Codes) -> tuple[Floats, Flo
     v is estimated within the stratum. A habit h of each user adds B h to the departures, where B = diag(n) - M and
     M holds sum over strata of m m' / k for every two users.
     """
-    counts = csr_array((np.ones(len(users)), (users, strata)), shape=(int(users.max()) + 1, int(strata.max()) + 1))
-    number, sizes = np.asarray(counts.sum(axis=1)), np.asarray(counts.sum(axis=0))
-    squares = counts.multiply(counts).tocsr()
-    by_chance = (counts - squares.multiply(1 / sizes)).tocsr()
+    width = int(strata.max()) + 1
+    cells, counts = np.unique(users * width + strata, return_counts=True)
+    user, stratum, times = cells // width, cells % width, counts.astype(np.float64)
+    number, sizes = np.bincount(user, weights=times), np.bincount(stratum, weights=times)
+    by_chance = times - times**2 / sizes[stratum]
     departures = _departures(taken, strata)
     degrees = np.maximum(sizes - 1, 1)
     noise = np.bincount(strata, weights=departures**2) / degrees
-    habits = (sizes - np.asarray(squares.sum(axis=0)) / sizes) / degrees
-    sums = np.bincount(users, weights=departures)
-    weights = 1 / np.maximum(number, 1)
-    excess = (sums**2 - by_chance @ noise) * weights
-    expected = (number**2 - 2 * number * (squares @ (1 / sizes)) + _squared_rows(counts, sizes)) - by_chance @ habits
-    return excess, expected * weights
+    habits = (sizes - np.bincount(stratum, weights=times**2 / sizes[stratum])) / degrees
+    excess = np.bincount(users, weights=departures) ** 2 - np.bincount(user, weights=by_chance * noise[stratum])
+    shared = csr_array((times / np.sqrt(sizes[stratum]), (user, stratum)), shape=(len(number), width))
+    expected = (
+        number**2
+        - 2 * number * np.bincount(user, weights=times**2 / sizes[stratum])
+        + _squared_rows(shared, sizes > _LARGE)
+        - np.bincount(user, weights=by_chance * habits[stratum])
+    )
+    return excess / np.maximum(number, 1), expected / np.maximum(number, 1)
 
 
-def _squared_rows(counts: csr_array, sizes: Floats) -> Floats:
-    """By user, the sum of the squares of M; strata that many users share are kept as they are."""
-    scaled = counts.multiply(1 / np.sqrt(sizes)).tocsc()
-    narrow, wide = scaled[:, np.flatnonzero(sizes <= _LARGE)], scaled[:, np.flatnonzero(sizes > _LARGE)].toarray()
-    shared = (narrow @ narrow.T).tocsr()
+def _squared_rows(shared: csr_array, large: NDArray[np.bool_]) -> Floats:
+    """By user, the sum of the squares of M = shared @ shared.T, which is formed only where few users share a stratum."""
+    narrow, wide = shared[:, np.flatnonzero(~large)], shared[:, np.flatnonzero(large)].toarray()
+    product = narrow @ narrow.T
+    squares = np.asarray(product.power(2).sum(axis=1), dtype=np.float64)
     return np.asarray(
-        np.asarray(shared.multiply(shared).sum(axis=1))
-        + 2 * np.sum((shared @ wide) * wide, axis=1)
-        + np.sum((wide @ (wide.T @ wide)) * wide, axis=1)
+        squares + 2 * np.sum((product @ wide) * wide, axis=1) + np.sum((wide @ (wide.T @ wide)) * wide, axis=1)
     )
 
 
