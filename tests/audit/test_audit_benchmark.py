@@ -102,13 +102,15 @@ def test_leaks_are_counted_one_by_one() -> None:
     clean = choice("clean", "ann", 9, 0, date="2024-05-01")
     own = choice("own", "ann", 1, 0, date="2024-05-01")
     posted = choice("posted", "bob", 2, 0, date="2024-05-01")
+    longer = (posted.responses[0], "Put the dough beside the kettle, and boil it now and then.")
+    posted = msgspec.structs.replace(posted, responses=longer)
     private = choice("private", "cat", 3, 0, date="2024-05-01", privileged=rubric)
     later = choice("later", "dan", 4, 0, date="2024-05-01")
     history = Judgement(prompt=own.prompt, responses=own.responses[::-1], preferred=1, date="2024-01-01")
     elsewhere = Judgement(prompt="Else?", responses=(clean.chosen, "Something else."), preferred=0, date="2024-01-01")
     users = [
         User(id="ann", judgements=(history, elsewhere)),
-        User(id="bob", posts=(Post(id="1", text=f"I said: {posted.chosen}", date="2024-01-01"),)),
+        User(id="bob", posts=(Post(id="1", text=f"I said: {posted.rejected[0]}", date="2024-01-01"),)),
         User(
             id="cat", posts=(Post(id="1", text="Who WANTS the recipe  without any sugar at all?", date="2024-01-01"),)
         ),
@@ -116,7 +118,9 @@ def test_leaks_are_counted_one_by_one() -> None:
     ]
     found = find_leaks(benchmark_of(users, [clean, own, posted, private, later]), None)
     assert found.own_choice == 1
-    assert found.chosen_in_posts == 1
+    assert found.response_in_judgements == 2, "the very pair, and one of its texts in another pair"
+    assert found.response_in_posts == 1
+    assert found.withheld == 3
     assert found.privileged_in_history == 1
     assert found.chosen_elsewhere == 1
     assert found.later_history == 1

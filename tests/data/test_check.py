@@ -89,6 +89,17 @@ def test_history_that_is_not_history(tmp_path: Path) -> None:
     assert "comparisons.jsonl:1: field 'date': 'q1': has history of the same date or later" in found
 
 
+def test_history_that_holds_a_response_or_the_narrative(tmp_path: Path) -> None:
+    text = "Put the dough beside the kettle, and boil it now and then."
+    again = {"prompt": "Else?", "responses": [text.upper(), "Buy a machine that bakes."], "preferred": 0}
+    found = said(tmp_path, [row(1, chosen=text), row(2)], [user("ann", preferences=[again]), user("bob")])
+    assert "comparisons.jsonl:1: 'q1': an earlier judgement of the user holds one of its responses" in found
+    assert "(1 of 3 items); views leave it out" in found
+    posts = [{"id": "p", "text": f"I wrote: {text}"}]
+    found = said(tmp_path, [row(1, narrative=text), row(2)], [user("ann", posts=posts), user("bob")])
+    assert "comparisons.jsonl:1: 'q1': an earlier post of the user holds one of its responses or its private" in found
+
+
 def test_twins_that_do_not_mirror(tmp_path: Path) -> None:
     assert "field 'twin': 'q1': names a comparison that does not exist" in said(tmp_path, [row(1, twin="q9")])
     pair = [row(1, twin="q2"), row(2, twin="q1")]

@@ -165,7 +165,8 @@ def _leaks(audit: BenchmarkAudit) -> Section:
     leaks = audit.leaks
     rows = [
         ("the history holds the same choice", leaks.own_choice),
-        ("an earlier post holds the chosen response", leaks.chosen_in_posts),
+        ("an earlier judgement holds a response, or nearly", leaks.response_in_judgements),
+        ("an earlier post holds a response or the narrative", leaks.response_in_posts),
         ("the history repeats a private sentence", leaks.privileged_in_history),
         ("the same text was chosen among other responses", leaks.chosen_elsewhere),
         ("some history is of the same date or later", leaks.later_history),

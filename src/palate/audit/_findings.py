@@ -97,7 +97,7 @@ def _noise_or_taste(audit: BenchmarkAudit, disagree: str) -> Finding:
             f"Users want different things: {disagree}, and {at_most}. They agree with themselves {percent(own.own)} of "
             f"the time and with others {percent(own.others)}, on {count(own.n, 'pair')} judged again.",
         )
-    habits = [(what, habit) for what, habit in _habits(audit) if habit.q < CLEAR and habit.within_pairs]
+    habits = [(what, habit) for what, habit in _habits(audit) if habit.q < CLEAR and _is_shared(habit)]
     if habits:
         return Finding(
             "good",
@@ -129,6 +129,11 @@ def _habits(audit: BenchmarkAudit) -> list[tuple[str, Habit]]:
     found = [("the longest response", audit.lengths.habit)]
     found.append(("the first response", audit.positions.habit if audit.positions else None))
     return [(what, habit) for what, habit in found if habit is not None]
+
+
+def _is_shared(habit: Habit) -> bool:
+    """Whether most of it was seen among people who judged the same pairs."""
+    return habit.within_pairs > habit.n / 2
 
 
 def _contradictions(audit: BenchmarkAudit) -> Iterator[Finding]:
@@ -195,7 +200,7 @@ def _differing_habits(audit: BenchmarkAudit) -> Iterator[Finding]:
     }
     for what, habit in _habits(audit):
         if habit.q < CLEAR:
-            unshared = " They judged different pairs, so the pairs may be what differs." * (not habit.within_pairs)
+            unshared = "" if _is_shared(habit) else " They judged different pairs, so the pairs may be what differs."
             yield Finding(
                 "note",
                 f"Users differ in how often they take {what}: {percent(habit.share)} on average, with a standard "
@@ -226,12 +231,16 @@ def _leaks(audit: BenchmarkAudit) -> Iterator[Finding]:
             f"In {leaks.privileged_in_history:,} {share} the earlier history repeats a private sentence of the item.",
             "Harmless where the private text quotes the history; otherwise take these texts out of the history.",
         )
-    if leaks.chosen_in_posts:
-        yield Finding(
-            "warning",
-            f"In {leaks.chosen_in_posts:,} {share} an earlier post holds the chosen response word for word.",
-            "Take these posts out of the history.",
-        )
+    for number, what in (
+        (leaks.response_in_judgements, "judgement of the user holds one of the responses"),
+        (leaks.response_in_posts, "post of the user holds one of the responses or the private narrative"),
+    ):
+        if number:
+            yield Finding(
+                "warning" if number > RARE_LEAKS * audit.items else "note",
+                f"In {number:,} {share} an earlier {what}, or nearly: whoever is shown it is told the answer.",
+                "palate's views leave it out; other tools may not. Build the history from other texts.",
+            )
     if leaks.chosen_elsewhere:
         yield Finding(
             "note",
@@ -239,12 +248,12 @@ def _leaks(audit: BenchmarkAudit) -> Iterator[Finding]:
             "can remember it instead of knowing the user.",
             "Split by text, not by row, when training.",
         )
-    for number, what in (
-        (leaks.own_choice, "the history holds the user's own choice between the same responses"),
-        (leaks.later_history, "some of the user's history is of the same date or later"),
-    ):
-        if number:
-            yield Finding("note", f"In {number:,} {share} {what}. palate's views leave it out; other tools may not.")
+    if leaks.later_history:
+        yield Finding(
+            "note",
+            f"In {leaks.later_history:,} {share} some of the user's history is of the same date or later. palate's "
+            "views leave it out; other tools may not.",
+        )
     if audit.faults:
         yield Finding("note", f"palate data check has {count(len(audit.faults), 'warning')}, below.")
 

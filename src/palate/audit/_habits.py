@@ -157,7 +157,7 @@ def _components(taken: Floats, users: Codes, strata: Codes) -> tuple[Floats, Flo
 
 
 def _squared_rows(shared: csr_array, large: NDArray[np.bool_]) -> Floats:
-    """By user, the sum of the squares of M = shared @ shared.T, which is formed only where few users share a stratum."""
+    """By user, the sum of the squares of M = shared @ shared.T, formed only where few users share a stratum."""
     narrow, wide = shared[:, np.flatnonzero(~large)], shared[:, np.flatnonzero(large)].toarray()
     product = narrow @ narrow.T
     squares = np.asarray(product.power(2).sum(axis=1), dtype=np.float64)

@@ -8,10 +8,9 @@ from collections.abc import Iterable
 import msgspec
 
 from palate.audit._results import Leaks
-from palate.data import private_sentences
+from palate.data import History, private_sentences
 from palate.evaluate import Report
 from palate.records import Benchmark, Comparison, Judgement, Post, User, came_before
-from palate.views import History
 
 
 class _Past(msgspec.Struct):
@@ -29,19 +28,24 @@ def find_leaks(benchmark: Benchmark, progress: Report | None) -> Leaks:
     pasts = {user.id: _past(user, ids) for user in benchmark.users.values()}
     chosen = _chosen_among(benchmark)
     history = History(benchmark)
-    own = in_posts = private = elsewhere = later = 0
+    own = in_judgements = in_posts = withheld = private = elsewhere = later = 0
     for done, item in enumerate(benchmark.comparisons):
         user, past = benchmark.users[item.user_id], pasts[item.user_id]
         own += any(came_before(one, item) for one in past.judged.get(frozenset(item.responses), ()))
         later += any(not came_before(one, item) for one in past.not_items)
         elsewhere += len(chosen[item.user_id, item.chosen]) > 1
-        in_posts += _chosen_in_posts(user, item)
-        private += _privileged_in_history(history, user, item)
+        judgements, posts = history.judgements(user, item), history.posts(user, item)
+        in_judgements += judgements.withheld > 0
+        in_posts += posts.withheld > 0
+        withheld += judgements.withheld + posts.withheld
+        private += _privileged_in_history(posts.events, judgements.events, item)
         if progress and done % 200 == 0:
             progress("looking for leaks", done, len(benchmark.comparisons))
     return Leaks(
         own_choice=own,
-        chosen_in_posts=in_posts,
+        response_in_judgements=in_judgements,
+        response_in_posts=in_posts,
+        withheld=withheld,
         privileged_in_history=private,
         chosen_elsewhere=elsewhere,
         later_history=later,
@@ -67,22 +71,13 @@ def _chosen_among(benchmark: Benchmark) -> dict[tuple[str, str], set[frozenset[s
     return found
 
 
-def _chosen_in_posts(user: User, item: Comparison) -> bool:
-    text = item.chosen.strip()
-    return bool(text) and any(text in post.text and came_before(post, item) for post in user.posts)
-
-
-def _privileged_in_history(history: History, user: User, item: Comparison) -> bool:
+def _privileged_in_history(posts: Iterable[Post], judgements: Iterable[Judgement], item: Comparison) -> bool:
     sentences = set(private_sentences(item.privileged))
     if not sentences:
         return False
-    texts: Iterable[str] = [
-        *(post.text for post in history.posts(user, item).events),
-        *(
-            text
-            for one in history.judgements(user, item).events
-            for text in (one.prompt, *one.responses, one.reason or "")
-        ),
+    texts = [
+        *(post.text for post in posts),
+        *(text for one in judgements for text in (one.prompt, *one.responses, one.reason or "")),
     ]
     shown = "\n".join(" ".join(text.lower().split()) for text in texts)
     return any(sentence in shown for sentence in sentences)

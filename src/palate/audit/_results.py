@@ -170,10 +170,14 @@ class Leaks(msgspec.Struct, frozen=True, kw_only=True):
 
     own_choice: int
     """The history that counts as earlier holds a judgement of the very responses. palate's views leave it out."""
-    chosen_in_posts: int
-    """An earlier post of the user holds the chosen response word for word."""
+    response_in_judgements: int
+    """An earlier judgement of the user holds one of the responses, or nearly: those of `own_choice`, and others."""
+    response_in_posts: int
+    """An earlier post of the user holds one of the responses or the private narrative, or nearly."""
+    withheld: int
+    """Judgements and posts that views leave out for that, counted anew for every comparison."""
     privileged_in_history: int
-    """An earlier post or judgement holds a sentence of the item's private narrative or rubric."""
+    """What views show of the earlier history holds a sentence of the item's private narrative or rubric."""
     chosen_elsewhere: int
     """The same user chose the same text among other responses too, so that remembering it is enough."""
     later_history: int

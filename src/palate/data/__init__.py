@@ -4,6 +4,7 @@ from palate.data._cards import Listing
 from palate.data._check import check_benchmark
 from palate.data._faults import Fault
 from palate.data._folder import is_folder_format, write_benchmark
+from palate.data._history import History, Item, Visible, responses_of
 from palate.data._leaks import private_sentences
 from palate.data._load import list_benchmarks, load_benchmark
 from palate.data._pairs import pairs_from_completions
@@ -16,10 +17,13 @@ from palate.data._summary import Summary, summarise
 __all__ = [
     "HELD",
     "Fault",
+    "History",
+    "Item",
     "Listing",
     "Pseudonyms",
     "SameTexts",
     "Summary",
+    "Visible",
     "check_benchmark",
     "holds",
     "is_folder_format",
@@ -31,6 +35,7 @@ __all__ = [
     "private_sentences",
     "pseudonym_key",
     "pseudonymise",
+    "responses_of",
     "scrub",
     "summarise",
     "text_key",

@@ -9,7 +9,7 @@ from pathlib import Path
 from palate.data._balance import longer_faults, position_faults
 from palate.data._draft import Draft, integrity
 from palate.data._faults import Fault, error, gathered, warning
-from palate.data._leaks import leak_faults
+from palate.data._leaks import history_faults, leak_faults
 from palate.data._load import read_draft
 from palate.records import Comparison, Judgement, Post, came_before
 
@@ -105,6 +105,7 @@ _RULES = (
     _twins,
     _late_history,
     leak_faults,
+    history_faults,
     position_faults,
     longer_faults,
 )

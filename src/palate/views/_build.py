@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from palate.data import History, Item
 from palate.engine import Failure
 from palate.records import Benchmark, Judgement, PalateError, Part, Post, User, View
 from palate.views._budget import Budget, counter, fit
-from palate.views._history import History, Item
 from palate.views._render import aspect_part, demographics_part, judgement_part, post_part, values_part
 from palate.views._retrievers import Retriever, Search, make_retriever
 from palate.views._spec import WRITTEN, Piece, ViewSpec

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
-from palate.data import text_key
+from palate.data import History, Item, responses_of, text_key
 from palate.records import Benchmark, Comparison, Judgement
-from palate.views._history import History, Item, responses_of
 
 Closeness = Literal["same pair", "topic and batch", "topic", "batch", "anybody"]
 """What a stranger has in common with the user: they judged the same pair, have items of the same category, were asked

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from palate.data import HELD, SameTexts, holds, is_short, text_key
+from palate.data._same_text import HELD, SameTexts, holds, is_short, text_key
 from palate.records import Benchmark, Comparison, Completion, Judgement, Post, User, came_before
 
 Item = Comparison | Completion
@@ -102,7 +102,7 @@ class History:
     def _recognised(self, judgement: Judgement) -> _Judged:
         groups, short, _ = self._split(judgement.responses)
         prompt = text_key(judgement.prompt)
-        around = f"{prompt} {text_key(judgement.reason)}" if judgement.reason else prompt
+        around = f" {prompt} {text_key(judgement.reason)} " if judgement.reason else f" {prompt} "
         return _Judged(judgement, prompt, groups, short, around)
 
     def _offered(self, item: Item) -> _Offered:
@@ -136,7 +136,7 @@ def _shares(one: _Judged, offered: _Offered) -> bool:
         return True
     if one.prompt == offered.prompt and not one.short.isdisjoint(offered.short):
         return True
-    return any(len(text) >= HELD and f" {text} " in f" {one.around} " for text in offered.long)
+    return any(len(text) >= HELD and f" {text} " in one.around for text in offered.long)
 
 
 def _tells(post: str, offered: _Offered) -> bool:
