@@ -38,7 +38,7 @@ def render_selftest(found: SelfTest, console: Console) -> None:
 
 
 def _labels(one: Tried) -> str:
-    names = {"planted": "planted taste", "coins": "coins", "strangers": "real, a stranger in each place"}
+    names = {"planted": "planted taste", "coins": "coins", "strangers": "real, strangers shown"}
     return names[one.labels]
 
 
