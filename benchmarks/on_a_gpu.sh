@@ -37,7 +37,10 @@ ppo_tuned() { # a learning rate for each reward on one seed, then other users at
 }
 model=smollm2,device=cuda
 steering=(--policy "$model" --rm embedding --rm overlap --rm "likelihood:$model" -n 16 --temperature 0.7 --out "$folder/runs")
-examples=(--in-context posts:3 --in-context posts:3@recent --in-context posts:3@random)
+examples=()
+for picked in posts:3 posts:3@recent posts:3@random; do # the user's own, and a stranger's picked alike
+    examples+=(--in-context "$picked" --in-context "swapped:$picked")
+done
 
 for name in ${parts[*]}; do
     case $name in
@@ -52,9 +55,12 @@ for name in ${parts[*]}; do
         steer)
             part titles-pairs palate data convert acl-titles "$folder/titles" --pairs --rejected-by "$model" \
                 -n 8 --tokens 48 --limit 600
-            part titles palate steer "$folder/titles" "${steering[@]}" "${examples[@]}" --view posts:5 --tokens 48 --limit 300
-            part squality palate steer squality "${steering[@]}" "${examples[@]}" --view posts:3 --budget words:800 \
-                --tokens 128 --limit 200
+            part titles palate steer "$folder/titles" "${steering[@]}" "${examples[@]}" --tokens 48 --limit 300 \
+                --view none --view posts:5 --view swapped
+            part titles-bon palate bon "$folder/titles" --policy "$model" --rm embedding --critic reference -n 8 \
+                --temperature 0.7 --tokens 48 --limit 120 --view none --view posts:5 --view swapped --out "$folder/runs"
+            part squality palate steer squality "${steering[@]}" "${examples[@]}" --budget words:800 \
+                --tokens 128 --limit 200 --view none --view posts:3 --view swapped
             ;;
         ppo) part ppo ppo_tuned ;;
         *) echo "no part is called $name; there are bon, guide, serve, steer, ppo, scoring and sampling" >&2 && exit 2 ;;

@@ -58,6 +58,8 @@ def summary(*policy_views: str) -> GuideSummary:
         items=200, pairs=200, users=40, complete=True,
         accuracies=[one for view in policy_views for one in accuracies(view)],
         texts=[one for view in policy_views for one in texts(view)],
+        personal=[],
+        shown=[],
         findings=[],
     )  # fmt: skip
 

@@ -62,7 +62,7 @@ def letters(users: int = 4) -> Benchmark:
 
 def measured(policy: Path, out: Path, **changes: object) -> SteerSummary:
     given: dict[str, object] = {
-        "view": "posts:2",
+        "views": ["posts:2"],
         "in_context": ["posts:1", "posts:1@recent"],
         "critic": CRITIC,
         "drawing": Drawing(samples=2, tokens=3),

@@ -29,6 +29,11 @@ def lines(file: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
+def views(folder: Path) -> list[dict[str, object]]:
+    """Of strangers, with the draw that a line of zero leaves out."""
+    return [{"draw": 0} | row for row in lines(folder / "views.jsonl") if row["view"] == "swapped"]
+
+
 def strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
@@ -46,13 +51,27 @@ def is_of(row: dict[str, object], user: str) -> bool:
     return row.get("user_id", OWNER.get(str(row.get("item")))) == user
 
 
+def shows_a_stranger(row: dict[str, object]) -> bool:
+    return any(str(row.get(name)).startswith("swapped") for name in ("view", "policy_view"))
+
+
+def alone(row: dict[str, object]) -> dict[str, object]:
+    """A held-out line without what was made while a stranger was shown."""
+    controls = {
+        name: [one for one in several if one.get("user_id") is None]
+        for name in ("ratings", "written")
+        if isinstance(several := row.get(name), list)
+    }
+    return row | controls
+
+
 @pytest.mark.parametrize("user", ["ann", "ann-1", "bo", "bo-1"])
 def test_every_line_of_the_user_is_there_with_its_file(every_run: Path, user: str) -> None:
     held = {file: one for one in exported(every_run, user).runs for file in one.files}
     files = [file for file in every_run.rglob("*.jsonl") if file.stem not in ("parts", "steps", "seconds")]
     assert {file.stem for file in files} >= {"samples", "generations", "likelihoods", "outcomes", "marks", "held_out"}
     for file in files:
-        wanted = [row for row in lines(file) if is_of(row, user) and row.get("view") != "swapped"]
+        wanted = [alone(row) for row in lines(file) if is_of(row, user) and not shows_a_stranger(row)]
         if file.stem == "views":  # also where the user was the stranger
             wanted = [row for row in lines(file) if row.get("user_id") == user or OWNER[str(row["item"])] == user]
             wanted = [row for row in wanted if row.get("user_id") in (None, user)]
@@ -100,8 +119,13 @@ def test_of_a_training_run_the_side_and_what_was_written_for_held_out_users(ever
 
 def test_what_may_tell_of_a_stranger_is_left_out_and_counted(every_run: Path) -> None:
     notes = exported(every_run, "ann", "best").notes
-    assert any("6 lines on this user's items" in note for note in notes)  # three items, two policy views
-    assert any("does not keep whose profile it showed under swapped" in note for note in notes)
+    best = lines(every_run / "best" / "ratings.jsonl")
+    strange = [row for row in best if row["view"] == "swapped" and OWNER[str(row["item"])] == "ann"]
+    assert len(strange) == 18  # three items, two policy views, three strangers
+    assert any("27 lines on this user's items" in note for note in notes)  # with the nine views themselves
+    shown = {(row["item"], row["draw"]) for row in views(every_run / "best") if row.get("user_id") == "ann"}
+    lent = [row for row in best if row["view"] == "swapped" and (row["item"], row.get("draw", 0)) in shown]
+    assert lent and any(f"ratings.jsonl: {len(lent)} lines on others' items were made" in note for note in notes)
     rated = exported(every_run, "ann", "rated")
     assert {row["view"] for row in rated.runs[0].ratings} == {"none", "posts:1"}
 
@@ -123,7 +147,9 @@ def test_samples_named_alone_are_known_by_the_benchmark_or_by_a_run(every_run: P
     folders = sorted((every_run / "samples").iterdir())
     made = export_user(people(), "ann", folders)
     assert len(made.runs) == len(folders) and all(one.kind == "samples" for one in made.runs)
-    assert all({str(row["item"]) for row in one.samples} == {"ann-1", "ann-2", "ann-3"} for one in made.runs)
+    for folder, one in zip(folders, made.runs, strict=True):
+        strangers = any("stranger" in row for row in lines(folder / "samples.jsonl"))
+        assert {str(row["item"]) for row in one.samples} == (set() if strangers else {"ann-1", "ann-2", "ann-3"})
     fewer = msgspec.structs.replace(people(), comparisons=people().comparisons[:3])
     with pytest.raises(PalateError, match=r"not known whose the samples .* Name a run that used them"):
         export_user(fewer, "ann", folders[:1])
@@ -149,9 +175,9 @@ def test_the_command_says_what_it_found_and_what_is_not_in_it(
     with pytest.raises(SystemExit) as done:
         main([*words, *(word for name in KINDS for word in ("--run", str(every_run / name)))])
     said = capsys.readouterr().out
-    assert done.value.code == 0 and "11 runs" in said and "Note: " in said and "weights keep" in said
+    assert done.value.code == 0 and "14 runs" in said and "Note: " in said and "weights keep" in said
     kinds = [run["kind"] for run in json.loads((tmp_path / "ann.json").read_text())["runs"]]
-    assert kinds.count("evaluation") == 4 and kinds.count("best-of-n") == 4 and kinds.count("guide") == 2
+    assert kinds.count("evaluation") == 5 and kinds.count("best-of-n") == 6 and kinds.count("guide") == 2
     assert kinds.count("ppo") == 1 and kinds.count("samples") == len(list((every_run / "samples").iterdir()))
 
 

@@ -36,17 +36,23 @@ def test_a_held_out_user_goes_and_others_stay_byte_for_byte(trained: Path) -> No
     receipt = forget("bo", KEY, runs=[trained])
     after = contents(trained)
     staying = [line for line in before["held_out.jsonl"].splitlines() if json.loads(line)["user_id"] != "bo"]
-    assert after["held_out.jsonl"].splitlines() == staying and len(staying) == 6
+    lent = [line for line in staying if b'"user_id":"bo"' in line]
+    kept = after["held_out.jsonl"].splitlines()
+    assert len(kept) == len(staying) == 6 and lent
+    assert [line for line in kept if line in staying] == [line for line in staying if line not in lent]
+    for line in (json.loads(line) for line in kept):
+        assert line["texts"] and "bo" not in {one.get("user_id") for one in line["ratings"] + line["written"]}
     split = PpoRun.open(trained).split()
     assert split.test_users == ["bo-1", "cy", "cy-1"] and "bo-1-1" in split.test_items
     assert not {"bo-1", "bo-3"} & set(split.test_items)
     assert b'"bo-3"' not in after["summary.json"] and b"chess" not in b"".join(after.values())
-    untouched = set(before) - {"held_out.jsonl", "split.json", "summary.json", "report.html", "report.md"}
+    changed = {"held_out.jsonl", "views.jsonl", "split.json", "summary.json", "report.html", "report.md"}
+    untouched = set(before) - changed
     assert all(before[name] == after[name] for name in untouched)
     summary = summarise_ppo(PpoRun.open(trained))
     assert summary.complete and summary.test_users == 3 and summary.test_items == 6
     [place] = [place for place in receipt.places if place.path == str(trained)]
-    assert place.erased == {"held-out lines": 2}
+    assert place.erased["held-out lines"] == 2 and set(place.erased) == {"held-out lines", "controls", "views"}
     assert {Path(change.path).name for change in place.files} == set(before) - untouched
     assert any("weights" in reason and "not trained on this user" in reason for reason in place.left)
     assert check_receipt(receipt, "bo", KEY).files < len(after)  # the policy is not searched
@@ -99,7 +105,7 @@ def test_broken_off_between_two_files_it_can_be_called_again(trained: Path, monk
         patch.setattr(Path, "replace", stopped)
         with pytest.raises(Broken):
             forget("bo", KEY, runs=[trained])
-    assert [file.name for file in calls] == ["split.json", "held_out.jsonl"]
+    assert [file.name for file in calls] == ["split.json", "views.jsonl"]
     assert not (trained / "summary.json").exists()  # no report names the user
     forget("bo", KEY, runs=[trained])
     assert not any(b"chess" in content for content in contents(trained).values())

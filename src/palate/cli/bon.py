@@ -54,7 +54,8 @@ def best_of_n(
     rm
         A reward model that chooses; may be repeated. By default `embedding`.
     view
-        What the reward models see of the user; may be repeated. By default the richest profile there is.
+        What the reward models see of the user; may be repeated. By default `none`, the richest profile there is, and
+        `swapped`, strangers' profiles of the same kind.
     samples
         N, the number of texts for each prompt.
     k

@@ -52,7 +52,8 @@ def guide(
     rm
         A reward model that guides; may be repeated. By default `embedding`.
     view
-        What the reward models see of the user; may be repeated. By default the richest profile there is.
+        What the reward models see of the user; may be repeated. By default `none`, the richest profile there is, and
+        `swapped`, a stranger's profile of the same kind.
     critic
         Who marks the texts, such as `reference`, `rubric:MODEL` or `sim`. Without one, nothing is written.
     weight

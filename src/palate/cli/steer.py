@@ -17,7 +17,7 @@ def steer(
     *,
     policy: str = "smollm2",
     rm: Many = None,
-    view: str | None = None,
+    view: Many = None,
     in_context: Many = None,
     critic: str = "reference",
     samples: Annotated[int, Parameter(name=["-n", "--samples"])] = 16,
@@ -49,10 +49,11 @@ def steer(
     rm
         A reward model that chooses and guides; may be repeated. By default `embedding`.
     view
-        What the reward models see of the user. By default the richest profile there is.
+        What the reward models see of the user; may be repeated. By default `none`, the richest profile there is, and
+        `swapped`, a stranger's profile of the same kind.
     in_context
         What the policy sees of the user for in-context learning, such as `posts:5`, `posts:5@recent` or `persona`; may
-        be repeated. By default the richest profile there is.
+        be repeated. By default the richest profile there is, and a stranger's of the same kind.
     critic
         Likeness to what the user wrote: `reference`, or `reference:rouge1,encoder=none` without embeddings.
     samples
@@ -94,7 +95,7 @@ def steer(
             benchmark,
             policy,
             rm or ["embedding"],
-            view=view,
+            views=view,
             in_context=in_context,
             critic=critic,
             drawing=Drawing(samples=samples, temperature=temperature, top_p=top_p, tokens=tokens),

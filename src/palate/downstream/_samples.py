@@ -59,6 +59,8 @@ class SampleLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which of the texts were cut off at the most tokens."""
     parts: int = 0
     """How many pieces of the view the policy saw."""
+    stranger: str | None = None
+    """Whose view it was, where it was not the user's own."""
     note: str | None = None
     failed: str | None = None
 
@@ -130,15 +132,17 @@ class SampleSet:
         asked = [write_request(policy, item, view, self.settings.drawing, self.settings.seed) for item, view in seen]
         answers = policy.write([request for request, _, _ in asked])
         lines = {
-            item.id: self._line(item, answer, parts, note)
-            for (item, _), (_, parts, note), answer in zip(seen, asked, answers, strict=True)
+            item.id: self._line(item, answer, parts, note, view)
+            for (item, view), (_, parts, note), answer in zip(seen, asked, answers, strict=True)
         }
         for item, view in zip(items, views, strict=True):
             if isinstance(view, Missing):
                 lines[item.id] = SampleLine(policy_view=self.settings.view.name, item=item.id, failed=view.reason)
         return [lines[item.id] for item in items]
 
-    def _line(self, item: Item, answer: list[Written] | Failure, parts: int, note: str | None) -> SampleLine:
+    def _line(
+        self, item: Item, answer: list[Written] | Failure, parts: int, note: str | None, view: View
+    ) -> SampleLine:
         name = self.settings.view.name
         if isinstance(answer, Failure):
             return SampleLine(policy_view=name, item=item.id, failed=_encodable(answer.reason))
@@ -153,6 +157,7 @@ class SampleSet:
             unfinished=tuple(index for index, written in enumerate(answer) if not written.finished),
             parts=parts,
             note=note,
+            stranger=None if view.user_id in (None, item.user_id) else view.user_id,
         )
 
 

@@ -66,6 +66,7 @@ from palate.evaluate._results import (
 from palate.evaluate._run import RatedItem, RatingLine, Run, RunWriter, ViewLine
 from palate.evaluate._run_folder import LOST, RunFolder, json_lines, write_whole
 from palate.evaluate._settings import HashedSettings, ModelSettings, Settings, environment, file_name
+from palate.evaluate._shown import view_warnings
 from palate.evaluate._statistics import (
     GAIN,
     SHARE,
@@ -183,6 +184,7 @@ __all__ = [
     "shown_groups",
     "summarise",
     "terminal_table",
+    "view_warnings",
     "warnings_first",
     "without_users",
     "write_reports",

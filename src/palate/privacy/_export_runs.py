@@ -13,16 +13,13 @@ from palate.evaluate import Report, Run, RunFolder
 from palate.privacy._person import Person
 from palate.privacy._rewrite_lines import Row
 from palate.privacy._run_export import Reading, RunExport
-from palate.privacy._text_folders import LINES, shared_samples, shown_to_others
+from palate.privacy._text_folders import LINES, shared_samples, shown_by, shown_in
+from palate.privacy._training_folder import CONTROLS
 from palate.records import Benchmark, PalateError
 
 BORROWED = (
-    "{path}: {count} ratings of others' items were made while this user's profile was shown; being about others, they "
+    "{path}: {count} lines on others' items were made while this user's profile was shown; being about others, they "
     "are not in here"
-)
-STRANGERS = (
-    "{path} does not keep whose profile it showed under {views}, so it is not known whether this user's was shown to "
-    "others"
 )
 WEIGHTS = (
     "{path} was trained on this user's prompts and on what was shown of them; what its weights keep of that cannot be "
@@ -85,17 +82,17 @@ def _read_run(reading: Reading, owners: Owners) -> RunExport:
 def _read_evaluation(reading: Reading, own: set[str]) -> RunExport:
     user = reading.person.id
     views = reading.rows("views.jsonl")
-    strange = {_key(row) for row in views if row.get("user_id") is not None and _owner(row) != user}
-    borrowed = {_key(row) for row in views if _owner(row) == user and _item(row) not in own}
+    strange = {shown_by(row) for row in views if row.get("user_id") is not None and _owner(row) != user}
+    borrowed = {shown_by(row) for row in views if _owner(row) == user and _item(row) not in own}
     shown = reading.take(
         "views.jsonl",
         views,
         lambda row: _item(row) in own or _owner(row) == user,
-        lambda row: _key(row) in strange,
+        lambda row: shown_by(row) in strange,
     )
     ratings = reading.rows("ratings.jsonl")
-    reading.take("ratings.jsonl", ratings, lambda row: _item(row) in own, lambda row: _key(row) in strange)
-    reading.note(BORROWED, sum(_key(row) in borrowed for row in ratings))
+    reading.take("ratings.jsonl", ratings, lambda row: _item(row) in own, lambda row: shown_by(row) in strange)
+    reading.note(BORROWED, sum(shown_by(row) in borrowed for row in ratings))
     keys = {key for row in shown if isinstance(parts := row.get("parts"), list) for key in map(str, parts)}
     texts = reading.take("parts.jsonl", reading.rows("parts.jsonl"), lambda row: str(row.get("key")) in keys)
     reading.lines["parts"] = {str(row.get("key")): str(row.get("text")) for row in texts}
@@ -104,29 +101,38 @@ def _read_evaluation(reading: Reading, own: set[str]) -> RunExport:
 
 
 def _read_texts(reading: Reading, own: set[str], kind: str) -> RunExport:
-    strangers = _strangers(reading)
-    for name in LINES:
-        reading.take(
-            name,
-            reading.rows(name),
-            lambda row: _item(row) in own,
-            lambda row: bool(strangers & {str(row.get("view")), str(row.get("policy_view"))}),
-        )
+    user = reading.person.id
+    views = reading.rows("views.jsonl")
+    strange = {shown_by(row) for row in views if row.get("user_id") is not None and _owner(row) != user}
+    borrowed = {shown_by(row) for row in views if _owner(row) == user and _item(row) not in own}
+
+    def shows_others(row: Row) -> bool:
+        return bool(strange & set(shown_in(row)))
+
+    for name in (name for name in LINES if name != "views.jsonl"):
+        rows = reading.rows(name)
+        reading.take(name, rows, lambda row: _item(row) in own, shows_others)
+        reading.note(BORROWED, sum(bool(borrowed & set(shown_in(row))) for row in rows), reading.folder / name)
+    reading.take("views.jsonl", views, lambda row: _item(row) in own or _owner(row) == user, shows_others)
     return reading.done(kind)
 
 
 def _read_samples(reading: Reading, drawn: SampleSettings, owner: dict[str, str]) -> RunExport:
-    user, strange = reading.person.id, drawn.view.whose != "own"
+    user = reading.person.id
     rows = reading.rows("samples.jsonl")
     reading.note(UNKNOWN, len({_item(row) for row in rows} - owner.keys()))
-    reading.take("samples.jsonl", rows, lambda row: owner.get(_item(row)) == user, lambda row: strange)
+    reading.take("samples.jsonl", rows, lambda row: owner.get(_item(row)) == user, lambda row: "stranger" in row)
+    reading.note(BORROWED, sum(row.get("stranger") == user for row in rows))
     return reading.done("samples")
 
 
 def _read_training(reading: Reading, run: PpoRun, owner: dict[str, str]) -> RunExport:
     """The user's side, what was written for them if they were held out, and where the report shows it."""
-    user, split, strange = reading.person.id, run.split(), bool(_strangers(reading))
-    rows = reading.rows("held_out.jsonl")
+    user, split = reading.person.id, run.split()
+    strange = any(view.whose != "own" for view in (run.settings.view, run.settings.policy_view))
+    whole = reading.rows("held_out.jsonl")
+    rows = [_without_strangers(row) for row in whole]
+    views = reading.rows("views.jsonl")
     owner = owner | {_item(row): _owner(row) for row in rows}
     sides = {"train": (split.train_users, split.train_items), "test": (split.test_users, split.test_items)}
     for side, (users, items) in sides.items():
@@ -137,15 +143,26 @@ def _read_training(reading: Reading, run: PpoRun, owner: dict[str, str]) -> RunE
     if user in split.train_users:
         reading.notes.append(WEIGHTS.format(path=run.policy if run.policy.exists() else run.folder / "checkpoints"))
     reading.take("held_out.jsonl", rows, lambda row: _owner(row) == user, lambda row: strange)
+    reading.take(
+        "views.jsonl",
+        views,
+        lambda row: owner.get(_item(row)) == user or _owner(row) == user,
+        lambda row: row.get("user_id") is not None and _owner(row) != user,
+    )
+    others = sum(_owner(row) == user and owner.get(_item(row)) != user for row in views)
+    reading.note(BORROWED, others, reading.folder / "held_out.jsonl")
     reading.summary("examples", lambda row: not strange and owner.get(_item(row)) == user)
     return reading.done("ppo")
 
 
-def _strangers(reading: Reading) -> set[str]:
-    names = shown_to_others(reading.folder)
-    if names:
-        reading.notes.append(STRANGERS.format(path=reading.folder, views=", ".join(sorted(names))))
-    return names
+def _without_strangers(row: Row) -> Row:
+    """A line of a held-out prompt without what was made while a stranger's profile was shown, which may repeat it."""
+    kept = dict(row)
+    for name in CONTROLS:
+        some = row.get(name)
+        if isinstance(some, list):
+            kept[name] = [one for one in some if isinstance(one, dict) and one.get("user_id") is None]
+    return {name: value for name, value in kept.items() if value or name not in CONTROLS}
 
 
 def _parts(folder: Path, notes: list[str]) -> list[Path]:
@@ -187,7 +204,3 @@ def _owner(row: Row) -> str:
 
 def _item(row: Row) -> str:
     return str(row.get("item"))
-
-
-def _key(row: Row) -> tuple[str, str]:
-    return str(row.get("view")), _item(row)

@@ -22,6 +22,7 @@ from palate.privacy._run_folder import erase_from_run
 from palate.privacy._text_folders import (
     erase_from_texts,
     is_run_of_texts,
+    is_shown,
     made_anew,
     owners,
     shared_samples,
@@ -128,7 +129,9 @@ def _gather(
         person.items |= {item for item, owner in owners(run) if owner == user}
         if PpoRun.is_one(run):
             known |= knows_held_out(run, user)
-        elif not is_run_of_texts(run):
+        elif is_run_of_texts(run):
+            known |= is_shown(run, user)
+        else:
             known |= any(view.user_id == user for view in Run.open(run).views())
     known |= bool(person.items)
     for folder in models:

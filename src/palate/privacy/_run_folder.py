@@ -78,8 +78,9 @@ def _goes(row: Row, person: Person) -> bool:
     return row.get("user_id") == person.id or person.is_in(text for text in texts if isinstance(text, str))
 
 
-def _key(row: Row) -> tuple[str, str]:
-    return str(row.get("view")), str(row.get("item"))
+def _key(row: Row) -> tuple[str, str, object]:
+    """A view, an item, and which of the view's strangers."""
+    return str(row.get("view")), str(row.get("item")), row.get("draw", 0)
 
 
 def _parts(row: Row) -> list[str]:
@@ -87,5 +88,5 @@ def _parts(row: Row) -> list[str]:
     return [str(key) for key in keys] if isinstance(keys, list) else []
 
 
-def _stays(row: Row, gone: set[str], hidden: set[tuple[str, str]]) -> bool:
+def _stays(row: Row, gone: set[str], hidden: set[tuple[str, str, object]]) -> bool:
     return str(row.get("item")) not in gone and _key(row) not in hidden

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-import msgspec
-
 from palate.downstream import (
     BonRun,
     GuideRun,
@@ -23,7 +21,6 @@ from palate.evaluate import Appender
 from palate.privacy._person import Person
 from palate.privacy._places import Place, Renaming, Tally, erase_dropped_lines
 from palate.privacy._rewrite_lines import FileChange, Row, read_rows, rewrite, sha256
-from palate.records import PalateError
 
 REPORTS = ("report.html", "report.md", "summary.json")
 LINES = {
@@ -34,30 +31,23 @@ LINES = {
     "outcomes.jsonl": "rewards",
     "ratings.jsonl": "ratings",
     "marks.jsonl": "marks",
+    "views.jsonl": "views",
 }
 """Files whose lines belong to an item, and what a receipt calls them."""
 
 
-class _View(msgspec.Struct):
-    name: str = ""
-    whose: str = "own"
-
-
-class _Views(msgspec.Struct):
-    views: list[_View] = []
-    policy_views: list[_View] = []
-    view: _View | None = None
-    """Of a folder of samples, or of a training run."""
-    policy_view: _View | None = None
-
-
-class _Settled(msgspec.Struct):
-    settings: _Views
+Shown = tuple[str, str, int]
+"""A view, an item and a draw."""
 
 
 def is_run_of_texts(folder: Path) -> bool:
     """Whether a folder holds a best-of-N or a guided run."""
     return BonRun.is_one(folder) or GuideRun.is_one(folder)
+
+
+def is_shown(folder: Path, user: str) -> bool:
+    """Whether a view of this folder shows the user, be it with somebody else's item."""
+    return any(row.get("user_id") == user for row in read_rows(folder / "views.jsonl"))
 
 
 def owners(folder: Path) -> Iterator[tuple[str, str]]:
@@ -76,9 +66,9 @@ def shared_samples(run: Path) -> list[Path]:
 def erase_from_texts(folder: Path, person: Person, *, write: bool) -> tuple[Place, list[str]]:
     """What was erased from a run or a folder of samples, and the texts that are gone.
 
-    Lines of others go where a stranger's profile was shown, since these folders do not keep whose it was, and where
-    a text quotes the user, with what was said of that text. The same command would make them anew. Reports are made
-    anew, or removed with the last item.
+    Lines of others go where they were made while this user's profile was shown as a stranger's, and where a text quotes
+    the user, with what was said of that text. The same command would make them anew. Reports are made anew, or removed
+    with the last item.
     """
     with ExitStack() as stack:
         if write:  # nobody else may write meanwhile
@@ -92,7 +82,7 @@ def _erase(folder: Path, person: Person, *, write: bool) -> tuple[Place, list[st
     items = read_rows(folder / "items.jsonl")
     shared = not (folder / "items.jsonl").is_file()  # samples do not say whose they are
     gone = person.items if shared else {str(row.get("id")) for row in items if goes(row, person)}
-    strangers = shown_to_others(folder)
+    borrowed = {shown_by(row) for row in read_rows(folder / "views.jsonl") if row.get("user_id") == person.id}
     rename = Renaming(gone, (row for row in items if str(row.get("id")) not in gone))
     erased: list[str] = []
     quoted: set[tuple[str, str]] = set()
@@ -107,12 +97,12 @@ def _erase(folder: Path, person: Person, *, write: bool) -> tuple[Place, list[st
         def line(row: Row, what: str = what) -> Row | None:
             texts = texts_of(row)
             own = str(row.get("item")) in gone
-            unsure = bool(strangers & {str(row.get("view")), str(row.get("policy_view"))})
+            stranger = row.get("stranger") == person.id or bool(borrowed & set(shown_in(row)))
             quotes = any(mine in text for text in texts for mine in person.wrote)
             key = (str(row.get("policy_view")), str(row.get("item")))
             if quotes:
                 quoted.add(key)
-            if not (own or unsure or quotes or (key in quoted and not texts)):
+            if not (own or stranger or quotes or (key in quoted and not texts)):
                 return row
             tally.counts[what] += 1
             erased.extend(texts)
@@ -146,15 +136,20 @@ def texts_of(row: Row) -> list[str]:
     return [text for text in found if isinstance(text, str)]
 
 
-def shown_to_others(folder: Path) -> set[str]:
-    """The names of views that show somebody else's profile."""
-    file = folder / "settings.json"
-    try:
-        settings = msgspec.json.decode(file.read_bytes(), type=_Settled).settings
-    except (msgspec.DecodeError, OSError) as error:
-        raise PalateError(f"{file} cannot be read, so it is not known what this folder holds: {error}") from error
-    views = [*settings.views, *settings.policy_views, settings.view, settings.policy_view]
-    return {view.name for view in views if view is not None and view.whose != "own"}
+def shown_by(row: Row) -> Shown:
+    """What a line of `views.jsonl` is about."""
+    return str(row.get("view")), str(row.get("item")), _draw(row)
+
+
+def shown_in(row: Row) -> list[Shown]:
+    """The views that were shown when a line was made: a reward model's of one draw, and the policy's, which has one."""
+    item = str(row.get("item"))
+    return [(str(row.get("view")), item, _draw(row)), (str(row.get("policy_view")), item, 0)]
+
+
+def _draw(row: Row) -> int:
+    draw = row.get("draw", 0)
+    return draw if isinstance(draw, int) else 0
 
 
 def _reports(folder: Path, *, write: bool) -> list[FileChange]:

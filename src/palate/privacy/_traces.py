@@ -18,7 +18,7 @@ WINDOW = 6
 """Words that are hashed together: so many in a row are hardly said twice by chance."""
 _WORD = re.compile(r"\w+")
 _UNLIKE_A_WORD = re.compile(r"[\d_@.\-]")
-ID_FIELDS = frozenset({"id", "user_id", "item", "twin", "group", "users", "user"})
+ID_FIELDS = frozenset({"id", "user_id", "item", "twin", "group", "users", "user", "stranger"})
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):

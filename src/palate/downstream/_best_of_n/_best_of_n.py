@@ -13,10 +13,11 @@ from palate.downstream._best_of_n._settings import BonSettings
 from palate.downstream._best_of_n._summary import summarise_best_of_n
 from palate.downstream._choice import doubling
 from palate.downstream._critic import Critic
+from palate.downstream._personal import keep_views, personal_views
 from palate.downstream._policy import Drawing, Item, open_policy
 from palate.downstream._samples import SampleSet, SampleSettings
 from palate.engine import LanguageModel
-from palate.evaluate import Report, default_views, json_lines, load_models, sample_items
+from palate.evaluate import Report, json_lines, load_models, sample_items
 from palate.records import Benchmark, Comparison, PalateError, RewardModel
 from palate.views import ViewBuilder, ViewSpec, parse_budget, resolve_views
 
@@ -43,7 +44,8 @@ def best_of_n(
     """Measure what reward models are worth when they choose among a policy's own texts.
 
     The policy writes N texts for each prompt, once for all reward models; each model rates all of them under
-    each view; the critic marks them. The same call goes on where an earlier one stopped.
+    each view; the critic marks them. By default the models see nothing of the user, the richest profile there is, and
+    strangers' profiles of the same kind. The same call goes on where an earlier one stopped.
     """
     drawing = drawing or Drawing()
     drawing.check()
@@ -52,7 +54,8 @@ def best_of_n(
         raise PalateError(f"the limit is a number of items from 1; {limit} was given")
     benchmark = as_benchmark(benchmark, data_dir)
     items = sample_items(prompts(benchmark), limit, seed)
-    shown, seen = resolve_views(policy_views), resolve_views(views or default_views(benchmark)[:2][-1:])
+    # A text is written for each stranger whom the policy sees, and only rated for each whom a reward model sees.
+    shown, seen = resolve_views(policy_views, strangers=1), resolve_views(views or personal_views(benchmark))
     judge = as_critic(critic, benchmark)
     judge.require(items)
     allowance = parse_budget(budget) if budget else None
@@ -91,6 +94,7 @@ def best_of_n(
         report=progress or (lambda what, done, total: None),
     )
     with BonWriter(run) as opened:
+        keep_views(run.folder, builder, (*shown, *seen), items)
         measurement.run(opened)
     return summarise_best_of_n(run)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import msgspec
@@ -46,15 +46,17 @@ class Expectations:
 
     def __init__(self, run: BonRun) -> None:
         self.settings = run.settings
+        self._draws = {view.name: view.draws for view in run.settings.views}
         self.items = run.items()
         self.samples = run.samples()
         self._ratings = run.ratings()
         self._marks = run.marks()
         self.lost = run.lost_items((item.id for item in self.items), (item for _, item in self.samples))
         """Items that the run held once and holds no more."""
+        self.seen = run.seen()
         self.clusters = independent_clusters(self.items)
         self.n_clusters = int(self.clusters.max()) + 1
-        self._users = np.unique([item.user_id for item in self.items], return_inverse=True)[1]
+        self.users = np.array([item.user_id for item in self.items])
 
     @cached_property
     def choosers(self) -> dict[Chooser, Expected]:
@@ -79,6 +81,11 @@ class Expectations:
         lines = [self.samples.get((policy_view, item.id)) for item in self.items]
         return [line for line in lines if line is not None and line.failed is None]
 
+    def policy_saw(self, policy_view: str) -> NDArray[np.bool_]:
+        """Of which items the policy saw anything of the user."""
+        saw = {line.item for line in self.sampled(policy_view) if line.parts}
+        return np.array([item.id in saw for item in self.items])
+
     @property
     def complete(self) -> bool:
         """Whether every item, sample, rating and mark is there."""
@@ -88,9 +95,14 @@ class Expectations:
         if any((view, item.id) not in self.samples for view in views for item in self.items):
             return False
         keys = [(view, line.item) for view in views for line in self.sampled(view)]
-        asked = [(model.label, view.name) for model in self.settings.reward_models for view in self.settings.views]
+        asked = [
+            (model.label, view.name, draw)
+            for model in self.settings.reward_models
+            for view in self.settings.views
+            for draw in range(view.draws)
+        ]
         return all(key in self._marks for key in keys) and all(
-            (view, rm, seen, item) in self._ratings for view, item in keys for rm, seen in asked
+            (view, rm, seen, item, draw) in self._ratings for view, item in keys for rm, seen, draw in asked
         )
 
     def totals(self, *columns: Floats) -> Floats:
@@ -99,7 +111,7 @@ class Expectations:
 
     def count_users(self, where: NDArray[np.bool_] | None = None) -> int:
         """How many users these items belong to."""
-        return len(np.unique(self._users if where is None else self._users[where]))
+        return len(np.unique(self.users if where is None else self.users[where]))
 
     def _expected(self, one: Chooser) -> Expected:
         steps, places = self.settings.steps, {item.id: index for index, item in enumerate(self.items)}
@@ -112,23 +124,24 @@ class Expectations:
             if isinstance(marks, str) or isinstance(chosen_by, str):
                 reasons[str(chosen_by)] += 1
                 continue
-            standard = _standard(chosen_by)
-            for k in steps:
-                probabilities = chosen_probabilities(chosen_by, k)
-                scores[k][places[line.item]] = probabilities @ np.asarray(marks)
-                rewards[k][places[line.item]] = probabilities @ standard
+            for k in steps:  # with several strangers, what to expect of one of them
+                each = [(chosen_probabilities(some, k), _standard(some)) for some in chosen_by]
+                scores[k][places[line.item]] = np.mean([shares @ np.asarray(marks) for shares, _ in each])
+                rewards[k][places[line.item]] = np.mean([shares @ standard for shares, standard in each])
         return Expected(scores=scores, rewards=rewards, reasons=dict(reasons))
 
-    def _rewards(self, one: Chooser, line: SampleLine, marks: Sequence[float]) -> Sequence[float] | str:
-        """The numbers by which this one chooses, or why it has none."""
+    def _rewards(self, one: Chooser, line: SampleLine, marks: Sequence[float]) -> list[Sequence[float]] | str:
+        """The numbers by which this one chooses, once for each stranger whose view it sees; or why it has none."""
         if one.kind == "oracle":
-            return marks
+            return [marks]
         if one.kind == "longest":
-            return [float(len(text)) for text in line.texts]
+            return [[float(len(text)) for text in line.texts]]
         if one.kind == "random":
-            return [0.0] * len(line.texts)
-        rating = self._ratings.get((one.policy_view, one.name, one.view or "", line.item))
-        return _rated(rating)
+            return [[0.0] * len(line.texts)]
+        return scores_of_draws(
+            self._ratings.get((one.policy_view, one.name, one.view or "", line.item, draw))
+            for draw in range(self._draws[one.view or ""])
+        )
 
 
 def _scores(marks: Sequence[Mark] | None) -> tuple[float, ...] | str:
@@ -141,10 +154,13 @@ def _scores(marks: Sequence[Mark] | None) -> tuple[float, ...] | str:
     return tuple(mark.score for mark in marks if mark.score is not None)
 
 
-def _rated(rating: Rating | None) -> Sequence[float] | str:
-    if rating is None:
-        return "not rated yet"
-    return rating.scores if rating.scores is not None else rating.unscored or "unscored"
+def scores_of_draws(ratings: Iterable[Rating | None]) -> list[Sequence[float]] | str:
+    """The scores of every draw that has some; why there are none, where none has."""
+    drawn = list(ratings)
+    scored = [rating.scores for rating in drawn if rating is not None and rating.scores is not None]
+    if scored:
+        return scored
+    return next((rating.unscored for rating in drawn if rating is not None and rating.unscored), "not rated yet")
 
 
 def _standard(rewards: Sequence[float]) -> Floats:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from palate.downstream._best_of_n._differences import paired_totals
+from palate.downstream._best_of_n._differences import difference
 from palate.downstream._best_of_n._expectations import Expectations
 from palate.downstream._best_of_n._results import BonDifference, Curve, PolicySamples
+from palate.downstream._personal import (
+    MANY_EMPTY,
+    PersonalGain,
+    mean_totals,
+    personal_findings,
+)
 from palate.downstream._report import change_with_interval, commonest
 from palate.evaluate import (
     CLEAR,
@@ -21,7 +27,6 @@ from palate.evaluate import (
     warnings_first,
 )
 
-MANY_EMPTY = 0.1
 MANY_CUT = 0.5
 FEW_DISTINCT = 0.5
 
@@ -31,10 +36,16 @@ def findings(
     policies: Sequence[PolicySamples],
     curves: Sequence[Curve],
     differences: Sequence[BonDifference],
+    personal: Sequence[PersonalGain],
     resamples: Resamples,
 ) -> list[Finding]:
     """Warnings first."""
-    found = [*about_samples(policies), *about_left_out(curves), *_over_optimised(expectations, resamples)]
+    found = [
+        *about_samples(policies),
+        *expectations.seen.warnings(expectations.settings.views),
+        *about_left_out(curves),
+    ]
+    found += [*_over_optimised(expectations, resamples), *personal_findings(personal)]
     found += [*_gains(differences), *_in_context(differences)]
     if expectations.lost:
         found.append(Finding("warning", LOST.format(count=expectations.lost)))
@@ -68,7 +79,7 @@ def about_samples(policies: Sequence[PolicySamples]) -> Iterator[Finding]:
             )
         if one.unseen:
             yield Finding(
-                "note",
+                "warning" if one.unseen > MANY_EMPTY * one.sampled else "note",
                 f"{seeing} saw nothing of the user for {count(one.unseen, 'item')}: the view is empty or did not fit",
             )
         if one.shortened:
@@ -81,7 +92,7 @@ def about_left_out(curves: Sequence[Curve]) -> Iterator[Finding]:
     """Items without a score, and why."""
     for curve in curves:
         if curve.left_out and curve.kind in ("model", "oracle"):
-            who = curve.chooser if curve.kind == "model" else "the critic"
+            who = f"{curve.chooser} seeing {curve.view}" if curve.kind == "model" else "the critic"
             lost = f"{who} (policy sees {curve.policy_view}): {count(curve.left_out, 'item')} left out, unscored"
             yield Finding("warning", f"{lost}; mostly: {commonest(curve.reasons)}")
 
@@ -94,7 +105,8 @@ def _over_optimised(expectations: Expectations, resamples: Resamples) -> Iterato
     *steps, top = expectations.settings.steps
     models = [one for one, expected in expectations.choosers.items() if one.kind == "model" and expected.has.any()]
     tried = [(one, k) for one in models for k in steps]
-    totals = [paired_totals(expectations, (one, k), (one, top)) for one, k in tried]
+    columns = [difference(expectations, (one, k), (one, top)) for one, k in tried]
+    totals = [mean_totals(column, expectations.clusters, expectations.n_clusters) for column in columns]
     falls = dict(zip(tried, paired_differences([Quantity(total, ratio) for total in totals], resamples), strict=True))
     for one, peak in [max(((one, k) for k in steps), key=lambda key: falls[key].value) for one in models if steps]:
         fall = falls[one, peak]

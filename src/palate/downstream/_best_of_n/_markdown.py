@@ -13,6 +13,7 @@ from palate.downstream._best_of_n._tables import (
     sample_table,
     score_tables,
 )
+from palate.downstream._personal import personal_table, view_table
 from palate.downstream._report import markdown_head, markdown_section
 from palate.evaluate import safe_markdown
 
@@ -27,5 +28,12 @@ def _lines(summary: BonSummary) -> Iterator[str]:
     for table in score_tables(summary):
         yield from markdown_section(table)
     yield from ("", safe_markdown(FOOTNOTE))
-    for more in filter(None, (*reward_tables(summary), difference_table(summary), sample_table(summary))):
+    more_tables = (
+        personal_table(summary.personal),
+        *reward_tables(summary),
+        difference_table(summary),
+        sample_table(summary),
+        view_table(summary.shown),
+    )
+    for more in filter(None, more_tables):
         yield from markdown_section(more)

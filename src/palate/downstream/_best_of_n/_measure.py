@@ -41,7 +41,7 @@ class Measurement:
         self._tell("done", writer)
 
     def _tell(self, what: str, writer: BonWriter) -> None:
-        each = 2 + len(self.models) * len(self.settings.views)
+        each = 2 + len(self.models) * sum(spec.draws for spec in self.settings.views)
         self.report(what, writer.done, len(self.sets) * len(self.items) * each)
 
     def _sample(self, writer: BonWriter) -> None:
@@ -60,8 +60,9 @@ class Measurement:
     def _rate(self, writer: BonWriter) -> None:
         for one in self.sets:
             for spec in self.settings.views:
-                for some in self._chunks(writer, one):
-                    self._rate_chunk(writer, one.settings.view.name, spec, some)
+                for draw in range(spec.draws):
+                    for some in self._chunks(writer, one):
+                        self._rate_chunk(writer, one.settings.view.name, spec, draw, some)
 
     def _batch(self, model: LoadedModel) -> int:
         """A model's batch is meant for pairs; here an ask holds N responses."""
@@ -76,16 +77,18 @@ class Measurement:
     def _sampled(self, writer: BonWriter, policy_view: str) -> list[Item]:
         return [item for item in self.items if writer.samples[policy_view, item.id].failed is None]
 
-    def _rate_chunk(self, writer: BonWriter, policy_view: str, spec: ViewSpec, some: Sequence[Item]) -> None:
+    def _rate_chunk(self, writer: BonWriter, policy_view: str, spec: ViewSpec, draw: int, some: Sequence[Item]) -> None:
         waiting = {
             model.settings.label: [
-                item for item in some if (policy_view, model.settings.label, spec.name, item.id) not in writer.rated
+                item
+                for item in some
+                if (policy_view, model.settings.label, spec.name, item.id, draw) not in writer.rated
             ]
             for model in self.models
         }
         if not any(waiting.values()):
             return
-        views = dict(zip((item.id for item in some), self.builder.build(spec, some), strict=True))
+        views = dict(zip((item.id for item in some), self.builder.build(spec, some, draw=draw), strict=True))
         for model in self.models:
             pending, step = waiting[model.settings.label], self._batch(model)
             for first in range(0, len(pending), step):
@@ -99,6 +102,7 @@ class Measurement:
                             rm=model.settings.label,
                             view=spec.name,
                             item=item.id,
+                            draw=draw,
                             rating=rating,
                         )
                         for (item, _), rating in zip(asks, ratings_of(model, [ask for _, ask in asks]), strict=True)

@@ -16,6 +16,7 @@ from palate.downstream._best_of_n._tables import (
     sample_table,
     score_tables,
 )
+from palate.downstream._personal import personal_table, view_table
 from palate.downstream._report import SCORES, report_page
 from palate.evaluate import CurvePlot, Step, draw_curves
 
@@ -35,7 +36,11 @@ def best_of_n_page(summary: BonSummary) -> str:
         head(summary),
         sections=list(_sections(summary)),
         scores=list(score_tables(summary)),
-        others=[*reward_tables(summary), *filter(None, [difference_table(summary)]), sample_table(summary)],
+        others=[
+            *filter(None, [personal_table(summary.personal)]),
+            *reward_tables(summary),
+            *filter(None, [difference_table(summary), sample_table(summary), view_table(summary.shown)]),
+        ],
         footnote=FOOTNOTE,
     )
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from palate.downstream._personal import PersonalGain, ViewShown
 from palate.evaluate import Estimate, Finding
 
 ChooserKind = Literal["model", "random", "longest", "oracle"]
@@ -98,7 +99,7 @@ class BonDifference(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     p: float
     q: float
-    """The false discovery rate over all differences of the run."""
+    """The false discovery rate over all differences of the run, personal gains among them."""
     carried_by: int | None = None
     """Without so many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
 
@@ -127,4 +128,8 @@ class BonSummary(msgspec.Struct, frozen=True, kw_only=True):
     policies: list[PolicySamples]
     curves: list[Curve]
     differences: list[BonDifference]
+    personal: list[PersonalGain]
+    """What the user's own view brought over none and over a stranger's, where it shows something."""
+    shown: list[ViewShown]
+    """What each view showed."""
     findings: list[Finding]

@@ -3,7 +3,8 @@
     settings.json   resolved settings, versions and hashes
     items.jsonl     the prompts, with whose they are
     samples.jsonl   what the policy wrote for each, a line for each item and policy view
-    ratings.jsonl   every reward model's scores of these texts
+    views.jsonl     whose profile each view showed for each item, and how many pieces of it
+    ratings.jsonl   every reward model's scores of these texts, under a stranger's view once for each stranger
     marks.jsonl     the critic's marks of the same
 
 All but the first grow by whole lines only. A last line torn by a crash is dropped and made again; any other line that
@@ -19,9 +20,13 @@ import msgspec
 
 from palate.downstream._best_of_n._settings import KIND, BonSettings
 from palate.downstream._critic import Mark
+from palate.downstream._personal import VIEWS, Seen
 from palate.downstream._samples import SAMPLES, SampleLine
 from palate.evaluate import Appender, Ledger, Needs, RunFolder
 from palate.records import Rating
+
+RatedKey = tuple[str, str, str, str, int]
+"""Policy view, reward model, view, item and draw."""
 
 
 class PromptItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,7 +46,14 @@ class RewardLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rm: str
     view: str
     item: str
+    draw: int = 0
+    """Which of several strangers the view is of."""
     rating: Rating
+
+    @property
+    def key(self) -> RatedKey:
+        """What is rated once and once only."""
+        return self.policy_view, self.rm, self.view, self.item, self.draw
 
 
 class MarkLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +68,7 @@ ITEMS = Ledger("items.jsonl", PromptItem, lambda line: line.id)
 RATINGS = Ledger(
     "ratings.jsonl",
     RewardLine,
-    lambda line: (line.policy_view, line.rm, line.view, line.item),
+    lambda line: line.key,
     Needs(SAMPLES, lambda line: [(line.policy_view, line.item)]),
 )
 MARKS = Ledger(
@@ -77,7 +89,7 @@ class BonRun(RunFolder[BonSettings]):
     @property
     def ledgers(self) -> Sequence[Ledger[Any]]:
         """The files that grow by lines, each after those that it needs."""
-        return ITEMS, SAMPLES, RATINGS, MARKS
+        return ITEMS, VIEWS, SAMPLES, RATINGS, MARKS
 
     def items(self) -> list[PromptItem]:
         """The prompts."""
@@ -87,9 +99,13 @@ class BonRun(RunFolder[BonSettings]):
         """By policy view and item."""
         return {(line.policy_view, line.item): line for line in SAMPLES.read(self.folder)}
 
-    def ratings(self) -> dict[tuple[str, str, str, str], Rating]:
-        """By policy view, reward model, view and item."""
-        return {(line.policy_view, line.rm, line.view, line.item): line.rating for line in RATINGS.read(self.folder)}
+    def ratings(self) -> dict[RatedKey, Rating]:
+        """By policy view, reward model, view, item and draw."""
+        return {line.key: line.rating for line in RATINGS.read(self.folder)}
+
+    def seen(self) -> Seen:
+        """What each view showed."""
+        return Seen(self.folder, [item.id for item in self.items()])
 
     def marks(self) -> dict[tuple[str, str], tuple[Mark, ...]]:
         """By policy view and item."""
@@ -129,7 +145,7 @@ class BonWriter:
     def add_ratings(self, lines: Sequence[RewardLine]) -> None:
         """Keep a batch of ratings."""
         self._ratings.append(lines)
-        self.rated.update((line.policy_view, line.rm, line.view, line.item) for line in lines)
+        self.rated.update(line.key for line in lines)
 
     def add_marks(self, lines: Sequence[MarkLine]) -> None:
         """Keep a batch of marks."""

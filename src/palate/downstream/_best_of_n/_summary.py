@@ -26,7 +26,7 @@ def summarise_best_of_n(run: BonRun) -> BonSummary:
     resamples = Resamples(expectations.n_clusters, settings.seed)
     policies = [_policy(expectations, view.name, bool(view.pieces)) for view in settings.policy_views]
     curves = _curves(expectations, resamples)
-    found = differences(expectations, _asked(expectations), resamples)
+    found, personal = differences(expectations, _asked(expectations), resamples)
     return BonSummary(
         run=str(run.folder),
         benchmark=f"{settings.benchmark.name} {settings.benchmark.version}",
@@ -46,7 +46,9 @@ def summarise_best_of_n(run: BonRun) -> BonSummary:
         policies=policies,
         curves=curves,
         differences=found,
-        findings=findings(expectations, policies, curves, found, resamples),
+        personal=personal,
+        shown=expectations.seen.summary(settings.views),
+        findings=findings(expectations, policies, curves, found, personal, resamples),
     )
 
 
@@ -130,7 +132,8 @@ def _point(expected: Expected, k: int, score: Estimate | None, share: Estimate |
 
 
 def _asked(expectations: Expectations) -> list[Asked]:
-    """Models over random and over each other at N; the user's examples over none; and the one against the other."""
+    """Models over random and over each other at N, seeing the same; the user's examples over none; and the one against
+    the other. What a model gains by seeing the user is asked elsewhere, where the view shows something."""
     top = expectations.settings.steps[-1]
     views = [view.name for view in expectations.settings.policy_views]
     plain = "none" if "none" in views else views[0]
@@ -139,7 +142,11 @@ def _asked(expectations: Expectations) -> list[Asked]:
         chance = Chooser(policy_view=policy_view, kind="random", name="random")
         models = [one for one in expectations.choosers if one.policy_view == policy_view and one.kind == "model"]
         asked += [("over random", (model, top), (chance, top)) for model in models]
-        asked += [("between models", (one, top), (other, top)) for one, other in combinations(models, 2)]
+        asked += [
+            ("between models", (one, top), (other, top))
+            for one, other in combinations(models, 2)
+            if one.view == other.view
+        ]
     for policy_view in (view for view in views if view != plain):
         alone = Chooser(policy_view=policy_view, kind="random", name="random")
         chance = Chooser(policy_view=plain, kind="random", name="random")

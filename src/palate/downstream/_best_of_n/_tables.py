@@ -11,7 +11,8 @@ from palate.evaluate import ABSENT, CLEAR, Table, chance_of_error, count, figure
 FOOTNOTE = (
     "Scores are the critic's, and k = 1 is the policy alone. Every column is the exact expectation over all subsets "
     "of k samples. Over random: at the largest k, * is q < .05 over all differences of the run. Oracle's gain: how "
-    "much of the way from random to the critic's own choice is gone. Intervals are 95% and resample users."
+    "much of the way from random to the critic's own choice is gone. With several strangers, the mean over them. "
+    "Intervals are 95% and resample users."
 )
 
 

@@ -2,43 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.downstream._guide._credits import Credits, Pairs
-from palate.downstream._guide._figures import figures, mean_totals
+from palate.downstream._guide._credits import Credits
+from palate.downstream._guide._figures import figures
 from palate.downstream._guide._results import Figure, PairResult, PolicyAccuracy
-from palate.evaluate import GAIN, SHARE, Floats, PairedDifference, Quantity, Resamples, paired_differences, ratio
+from palate.downstream._personal import Against, Tested, against
+from palate.evaluate import SHARE, Floats, Resamples
+from palate.views import ViewSpec
 
 Names = tuple[str, str, str]
 """Policy view, reward model, view."""
+Weighted = tuple[Names, float | None]
 
 
-def pair_results(
-    pairs: Pairs,
-    asked: Sequence[Names],
-    clusters: NDArray[np.intp],
-    users: NDArray[np.str_],
-    resamples: Resamples,
-) -> list[PairResult]:
-    """One for each reward model and view; the false discovery rate is held over all gains of the run."""
-    credits = {one: pairs.credits(*one) for one in asked}
-    gains = {
-        (one, weight): mean_totals(right - found.normalised[0.0], clusters, resamples.n_clusters)
+def over_alone(credits: Mapping[Names, Credits]) -> dict[Weighted, Floats]:
+    """What steering changes in policy accuracy, an item each."""
+    return {
+        (one, weight): right - found.normalised[0.0]
         for one, found in credits.items()
         for weight, right in found.normalised.items()
         if weight != 0
     }
-    gains = {key: totals for key, totals in gains.items() if totals[:, 1].any()}
-    tested = paired_differences([Quantity(totals, ratio, GAIN) for totals in gains.values()], resamples)
-    found_gains = dict(zip(gains, tested, strict=True))
+
+
+def personal(
+    credits: Mapping[Names, Credits], views: Sequence[ViewSpec], shows: Mapping[str, NDArray[np.bool_]]
+) -> Iterator[Against]:
+    """What the user's own view brings: to reward accuracy, and at each weight to policy accuracy."""
+    policy_views = list(dict.fromkeys(policy_view for policy_view, _, _ in credits))
+    for place, policy_view in enumerate(policy_views):
+        seeing = f" (policy sees {policy_view})" if len(policy_views) > 1 else ""
+        for rm in dict.fromkeys(rm for _, rm, _ in credits):
+            own = {view: found for (shown, name, view), found in credits.items() if (shown, name) == (policy_view, rm)}
+            if place == 0:
+                columns = {view: found.reward for view, found in own.items()}
+                yield from against(rm, "reward accuracy", columns, views, shows)
+            for weight in next(iter(own.values())).normalised:
+                if weight != 0:
+                    columns = {view: found.normalised[weight] for view, found in own.items()}
+                    yield from against(f"{guided_by(rm, weight)}{seeing}", "policy accuracy", columns, views, shows)
+
+
+def guided_by(rm: str, weight: float | None) -> str:
+    """Who guides how strongly, in words."""
+    return f"guided by {rm} at {'large weights' if weight is None else f'weight {weight:g}'}"
+
+
+def pair_results(
+    credits: Mapping[Names, Credits],
+    gains: Mapping[Weighted, Tested | None],
+    clusters: NDArray[np.intp],
+    users: NDArray[np.str_],
+    resamples: Resamples,
+) -> list[PairResult]:
+    """One for each reward model and view."""
     return [
         _result(
             one,
             found,
-            {weight: found_gains.get((one, weight)) for weight in found.normalised},
+            {weight: gains.get((one, weight)) for weight in found.normalised},
             clusters,
             users,
             resamples,
@@ -50,7 +76,7 @@ def pair_results(
 def _result(
     names: Names,
     credits: Credits,
-    gains: dict[float | None, PairedDifference | None],
+    gains: dict[float | None, Tested | None],
     clusters: NDArray[np.intp],
     users: NDArray[np.str_],
     resamples: Resamples,
@@ -88,6 +114,6 @@ def _result(
     )
 
 
-def _figure(gain: PairedDifference | None) -> Figure:
+def _figure(gain: Tested | None) -> Figure:
     """The policy alone is no gain over itself."""
-    return Figure(value=gain.value, low=gain.low, high=gain.high) if gain else Figure(value=0.0, low=0.0, high=0.0)
+    return Figure(value=gain.difference, low=gain.low, high=gain.high) if gain else Figure(value=0.0, low=0.0, high=0.0)

@@ -8,15 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.downstream._guide._results import Figure
-from palate.evaluate import Floats, Quantity, Resamples, cluster_totals, intervals, ratio
-
-Range = tuple[float, float]
-
-
-def mean_totals(values: Floats, clusters: NDArray[np.intp], n_clusters: int) -> Floats:
-    """By cluster: the sum of the values that are there, and how many they are."""
-    has = ~np.isnan(values)
-    return cluster_totals(np.stack([np.where(has, values, 0.0), has.astype(float)], axis=1), clusters, n_clusters)
+from palate.downstream._personal import Range, mean_totals
+from palate.evaluate import Floats, Quantity, Resamples, intervals, ratio
 
 
 def figures(

@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from palate.downstream._guide._results import Figure, PairResult, TextResult
+from palate.downstream._personal import MANY_EMPTY, PersonalGain, personal_findings
 from palate.downstream._report import change_with_interval, commonest
 from palate.evaluate import CLEAR, LOST, Finding, Severity, chance_of_error, count, percent, warnings_first
 
-MANY_EMPTY = 0.1
 MANY_CUT = 0.5
 
 
-def findings(accuracies: Sequence[PairResult], texts: Sequence[TextResult], lost: int = 0) -> list[Finding]:
-    """Warnings first; `lost` is how many items the run held once and holds no more."""
-    found = [*_left_out(accuracies), *about_texts(texts), *_accuracies(accuracies), *_over_alone(texts)]
+def findings(
+    accuracies: Sequence[PairResult],
+    texts: Sequence[TextResult],
+    personal: Sequence[PersonalGain],
+    about: Sequence[Finding],
+    lost: int = 0,
+) -> list[Finding]:
+    """Warnings first; `about` is what to know of the views, `lost` how many items the run held once and holds no
+    more."""
+    found = [*about, *_left_out(accuracies), *about_texts(texts), *personal_findings(personal)]
+    found += [*_accuracies(accuracies), *_over_alone(texts)]
     if lost:
         found.append(Finding("warning", LOST.format(count=lost)))
     return warnings_first(found)
@@ -76,7 +84,7 @@ def _over_alone(texts: Sequence[TextResult]) -> Iterator[Finding]:
             continue
         said = change_with_interval(over)
         if over.q >= CLEAR:
-            unclear.setdefault(one.policy_view, []).append(f"{one.rm} at {one.weight:g} {said}")
+            unclear.setdefault(one.policy_view, []).append(f"{one.rm} seeing {one.view} at {one.weight:g} {said}")
             continue
         text = f"{_who(one)}, against the policy alone: {said}, q = {chance_of_error(over.q)}"
         rose = one.reward_gain is not None and one.reward_gain.value > 0

@@ -15,9 +15,10 @@ from palate.downstream._guide._results import GuideSummary
 from palate.downstream._guide._run import GuideItem, GuideRun, GuideWriter
 from palate.downstream._guide._settings import GuideSettings
 from palate.downstream._guide._summary import summarise_guide
+from palate.downstream._personal import keep_views, personal_views
 from palate.downstream._policy import Drawing, Item, open_policy
 from palate.engine import LanguageModel, LocalModel, in_process
-from palate.evaluate import Report, default_views, json_lines, load_models, sample_items
+from palate.evaluate import Report, json_lines, load_models, sample_items
 from palate.records import Benchmark, Comparison, PalateError, RewardModel
 from palate.rewards import follow
 from palate.views import ViewBuilder, parse_budget, resolve_views
@@ -47,7 +48,8 @@ def guide(
 
     On comparisons: does the steered policy give more to what the user preferred (policy accuracy)? With a critic: is
     what it writes, at each weight of the reward, worth more than what it writes alone? The same call goes on where an
-    earlier one stopped. With `accuracy=False` comparisons serve as prompts only.
+    earlier one stopped. With `accuracy=False` comparisons serve as prompts only. By default reward models see nothing
+    of the user, the richest profile there is, and one stranger's profile of the same kind.
     """
     guiding = guiding or Guiding()
     guiding.check()
@@ -59,7 +61,8 @@ def guide(
     if critic is None:
         _require_accuracy(benchmark, items, asked=accuracy)
     accuracy = accuracy and any(isinstance(item, Comparison) for item in items)
-    shown, seen = resolve_views(policy_views), resolve_views(views or default_views(benchmark)[:2][-1:])
+    # A text is written for each stranger, so that there is one for each item.
+    shown, seen = (resolve_views(some, strangers=1) for some in (policy_views, views or personal_views(benchmark)))
     judge = None if critic is None else as_critic(critic, benchmark)
     if judge is not None:
         judge.require(items)
@@ -101,6 +104,7 @@ def guide(
         report=progress or (lambda what, done, total: None),
     )
     with GuideWriter(run) as opened:
+        keep_views(run.folder, builder, (*shown, *seen), items)
         if accuracy:
             measure_pairs(given, opened)
         if judge is not None:

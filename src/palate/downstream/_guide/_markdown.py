@@ -15,6 +15,7 @@ from palate.downstream._guide._tables import (
     interval_table,
     text_tables,
 )
+from palate.downstream._personal import personal_table, view_table
 from palate.downstream._report import markdown_head, markdown_section
 from palate.evaluate import safe_markdown
 
@@ -31,5 +32,12 @@ def _lines(summary: GuideSummary) -> Iterator[str]:
             yield from markdown_section(table)
         if tables:
             yield from ("", safe_markdown(note))
-    for more in filter(None, (interval_table(summary), detail_table(summary), difference_table(summary))):
+    more_tables = (
+        personal_table(summary.personal),
+        interval_table(summary),
+        detail_table(summary),
+        difference_table(summary),
+        view_table(summary.shown),
+    )
+    for more in filter(None, more_tables):
         yield from markdown_section(more)

@@ -16,6 +16,7 @@ from palate.downstream._guide._tables import (
     interval_table,
     text_tables,
 )
+from palate.downstream._personal import personal_table, view_table
 from palate.downstream._report import report_page
 
 
@@ -30,5 +31,16 @@ def guide_page(summary: GuideSummary) -> str:
         score_plots=score_plots(summary),
         texts=list(text_tables(summary)),
         text_note=TEXT_NOTE,
-        others=list(filter(None, (interval_table(summary), detail_table(summary), difference_table(summary)))),
+        others=list(
+            filter(
+                None,
+                (
+                    personal_table(summary.personal),
+                    interval_table(summary),
+                    detail_table(summary),
+                    difference_table(summary),
+                    view_table(summary.shown),
+                ),
+            )
+        ),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from palate.downstream._personal import PersonalGain, Tested, ViewShown
 from palate.evaluate import Finding
 
 
@@ -31,7 +32,7 @@ class PolicyAccuracy(msgspec.Struct, frozen=True, kw_only=True):
     over_alone: Figure
     """`normalised` less the same at weight 0, which is the policy's own likelihood."""
     q: float | None
-    """The false discovery rate of that difference over all of the run; null at weight 0."""
+    """The false discovery rate of that difference over all differences of the run; null at weight 0."""
 
 
 class PairResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,21 +50,6 @@ class PairResult(msgspec.Struct, frozen=True, kw_only=True):
     reward_accuracy: Figure | None
     """How often the reward model itself scores what the user preferred highest, on the same comparisons."""
     policy_accuracy: list[PolicyAccuracy]
-
-
-class OverAlone(msgspec.Struct, frozen=True, kw_only=True):
-    """The critic's mean score of guided texts less that of the policy's own, on the items that have both."""
-
-    n: int
-    users: int
-    difference: float
-    low: float | None
-    high: float | None
-    p: float
-    q: float
-    """The false discovery rate over all such differences of the run."""
-    carried_by: int | None = None
-    """Without so many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
 
 
 class TextResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +79,9 @@ class TextResult(msgspec.Struct, frozen=True, kw_only=True):
     score: Figure | None
     reward_gain: Figure | None
     """The guide's own reward of the text less that of what the policy writes alone, both in one ask."""
-    over_alone: OverAlone | None
+    over_alone: Tested | None
+    """The critic's mean score less that of what the policy writes alone, on the items that have both; the false
+    discovery rate `q` is over all differences of the run."""
 
 
 class GuideSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,4 +107,8 @@ class GuideSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Whether everything that was asked for is there."""
     accuracies: list[PairResult]
     texts: list[TextResult]
+    personal: list[PersonalGain]
+    """What the user's own view brought over none and over a stranger's, where it shows something."""
+    shown: list[ViewShown]
+    """What each view showed."""
     findings: list[Finding]

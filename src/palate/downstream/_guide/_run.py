@@ -2,6 +2,7 @@
 
     settings.json      resolved settings, versions and hashes
     items.jsonl        the prompts, with whose they are; comparisons with their responses
+    views.jsonl        whose profile each view showed for each item, and how many pieces of it
     likelihoods.jsonl  at each token of each response: its log-probability, and the policy's likeliest tokens
     rewards.jsonl      what each reward model says of the same tokens
     ratings.jsonl      what it says of the whole responses
@@ -23,6 +24,7 @@ import msgspec
 
 from palate.downstream._critic import Mark
 from palate.downstream._guide._settings import KIND, GuideSettings
+from palate.downstream._personal import VIEWS, Seen
 from palate.evaluate import Appender, Ledger, Needs, RunFolder
 from palate.records import Rating
 
@@ -181,7 +183,7 @@ class GuideRun(RunFolder[GuideSettings]):
     @property
     def ledgers(self) -> Sequence[Ledger[Any]]:
         """The files that grow by lines, each after those that it needs."""
-        return ITEMS, LIKELIHOODS, REWARDS, RATINGS, GENERATIONS, MARKS, self._outcomes
+        return ITEMS, VIEWS, LIKELIHOODS, REWARDS, RATINGS, GENERATIONS, MARKS, self._outcomes
 
     @property
     def _outcomes(self) -> Ledger[OutcomeLine]:
@@ -194,6 +196,10 @@ class GuideRun(RunFolder[GuideSettings]):
     def items(self) -> list[GuideItem]:
         """The prompts."""
         return list(ITEMS.read(self.folder))
+
+    def seen(self) -> Seen:
+        """What each view showed."""
+        return Seen(self.folder, [item.id for item in self.items()])
 
     def likelihoods(self) -> dict[tuple[str, str], LikelihoodLine]:
         """By policy view and item: the responses of a comparison under the policy."""

@@ -11,7 +11,7 @@ from palate.evaluate import HashedSettings, ModelSettings, file_name
 from palate.records import Card
 from palate.views import Budget, ViewSpec
 
-FORMAT = 1
+FORMAT = 2
 KIND: Literal["guide"] = "guide"
 
 

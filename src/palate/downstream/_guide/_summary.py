@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from palate.downstream._guide._accuracies import pair_results
+from palate.downstream._guide._accuracies import over_alone, pair_results, personal
 from palate.downstream._guide._credits import Pairs
 from palate.downstream._guide._findings import findings
 from palate.downstream._guide._guiding import checked_weights
 from palate.downstream._guide._results import GuideSummary
 from palate.downstream._guide._run import GuideRun
 from palate.downstream._guide._texts import Texts
-from palate.evaluate import Resamples, independent_clusters
+from palate.downstream._personal import ANYWHERE, personal_gains, tested
+from palate.evaluate import GAIN, Resamples, independent_clusters
 from palate.records import PalateError
 
 
@@ -38,9 +39,18 @@ def summarise_guide(run: GuideRun, weights: Sequence[float] | None = None) -> Gu
         for view in settings.views
         if settings.accuracy
     ]
-    accuracies = pair_results(pairs, asked, clusters, users, resamples)
+    seen = run.seen()
+    shows = {view.name: seen.shows(view.name) for view in settings.views}
+    credits = {one: pairs.credits(*one) for one in asked}
     texts = Texts(run, items, clusters, resamples) if settings.critic is not None else None
-    written = texts.results() if texts else []
+    steered, guided = over_alone(credits), texts.over_alone() if texts else {}
+    own = [*personal(credits, settings.views, shows), *(texts.personal(shows) if texts else ())]
+    columns = [(values, GAIN) for values in steered.values()] + [(values, ANYWHERE) for values in guided.values()]
+    found = tested(columns + [one.column for one in own], clusters, users, resamples)
+    first, second = found[: len(steered)], found[len(steered) : len(columns)]
+    accuracies = pair_results(credits, dict(zip(steered, first, strict=True)), clusters, users, resamples)
+    written = texts.results(dict(zip(guided, second, strict=True))) if texts else []
+    gains = personal_gains(own, found[len(columns) :])
     return GuideSummary(
         run=str(run.folder),
         benchmark=f"{settings.benchmark.name} {settings.benchmark.version}",
@@ -60,5 +70,7 @@ def summarise_guide(run: GuideRun, weights: Sequence[float] | None = None) -> Gu
         complete=not lost and all(pairs.complete(*one) for one in asked) and (texts is None or texts.complete),
         accuracies=accuracies,
         texts=written,
-        findings=findings(accuracies, written, lost),
+        personal=gains,
+        shown=seen.summary(settings.views),
+        findings=findings(accuracies, written, gains, seen.warnings(settings.views), lost),
     )

@@ -26,8 +26,8 @@ ACCURACY_NOTE = (
     "Weight 0 is the policy's own likelihood; the last column is what large weights tend to."
 )
 TEXT_NOTE = (
-    "Alone is what the policy writes unguided; * is a difference from it on the same items with q < .05 over all such "
-    "differences of the run. Intervals are 95% and resample users."
+    "Alone is what the policy writes unguided; * is a difference from it on the same items with q < .05 over all "
+    "differences of the run. A stranger's view is that of one stranger an item. Intervals are 95% and resample users."
 )
 
 

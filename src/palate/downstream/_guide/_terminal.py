@@ -6,6 +6,7 @@ from rich.console import Console
 
 from palate.downstream._guide._results import GuideSummary
 from palate.downstream._guide._tables import ACCURACY_NOTE, TEXT_NOTE, accuracy_tables, head, text_tables
+from palate.downstream._personal import personal_table
 from palate.downstream._report import print_findings, print_head, print_section
 from palate.evaluate import printable
 
@@ -18,4 +19,7 @@ def print_guide(summary: GuideSummary, console: Console) -> None:
             print_section(table, console)
         if tables:
             console.print(printable(note, console, "dim"))
+    gains = personal_table(summary.personal)
+    if gains is not None:
+        print_section(gains, console)
     print_findings(summary.findings, console)

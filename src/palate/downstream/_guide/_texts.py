@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.downstream._guide._figures import figures, mean_totals
-from palate.downstream._guide._results import Figure, OverAlone, TextResult
+from palate.downstream._guide._accuracies import guided_by
+from palate.downstream._guide._figures import figures
+from palate.downstream._guide._results import Figure, TextResult
 from palate.downstream._guide._run import ALONE, GeneratedLine, GuideItem, GuideRun, text_key
-from palate.evaluate import Floats, Quantity, Resamples, paired_differences, ratio
+from palate.downstream._personal import ANYWHERE, SCORE, Against, Tested, against
+from palate.evaluate import Floats, Resamples
 
-ANYWHERE = (-np.inf, np.inf)
 Names = tuple[str, str, str, float]
 """Policy view, reward model, view, weight."""
 
@@ -31,7 +32,6 @@ class Texts:
         self._written = run.generations()
         self._marks = run.marks()
         self._outcomes = run.outcomes()
-        self._users = np.array([item.user_id for item in items])
 
     @property
     def complete(self) -> bool:
@@ -51,18 +51,36 @@ class Texts:
             key in self._marks for key in keys if self._written[key].failed is None
         )
 
-    def results(self) -> list[TextResult]:
+    def over_alone(self) -> dict[Names, Floats]:
+        """The critic's score of guided texts less that of the policy's own, an item each."""
+        return {
+            one: self._scores(one) - self._scores((one[0], ALONE, ALONE, 0.0))
+            for one in self._names()
+            if one[1] != ALONE
+        }
+
+    def personal(self, shows: Mapping[str, NDArray[np.bool_]]) -> Iterator[Against]:
+        """What the user's own view brings at each weight."""
+        settings = self._settings
+        for shown in settings.policy_views:
+            seeing = f" (policy sees {shown.name})" if len(settings.policy_views) > 1 else ""
+            for model in settings.reward_models:
+                for weight in (weight for weight in settings.weights if weight):
+                    columns = {
+                        view.name: self._scores((shown.name, model.label, view.name, weight)) for view in settings.views
+                    }
+                    who = f"{guided_by(model.label, weight)}{seeing}"
+                    yield from against(who, SCORE, columns, settings.views, shows)
+
+    def results(self, over: Mapping[Names, Tested | None]) -> list[TextResult]:
         """The policy alone, then each reward model and view by weight, for each policy view."""
         names = self._names()
         scores = {one: self._scores(one) for one in names}
-        guided = [one for one in names if one[1] != ALONE]
-        differences = {one: scores[one] - scores[one[0], ALONE, ALONE, 0.0] for one in guided}
-        gains = {one: self._reward_gain(one) for one in guided}
+        gains = {one: self._reward_gain(one) for one in names if one[1] != ALONE}
         columns = [(values, ANYWHERE) for values in (*scores.values(), *gains.values())]
         found = iter(figures(columns, self._clusters, self._resamples))
         score = {one: next(found) for one in scores}
         gain = {one: next(found) for one in gains}
-        over = self._over_alone(differences)
         return [self._result(one, score[one], gain.get(one), over.get(one)) for one in names]
 
     def _names(self) -> list[Names]:
@@ -101,28 +119,7 @@ class Texts:
                 values[place] = line.rating.scores[at] - line.rating.scores[alone]
         return values
 
-    def _over_alone(self, differences: dict[Names, Floats]) -> dict[Names, OverAlone]:
-        """Every difference that there is, with its test, the false discovery rate held over all of them."""
-        there = [one for one, values in differences.items() if not np.isnan(values).all()]
-        totals = [mean_totals(differences[one], self._clusters, self._resamples.n_clusters) for one in there]
-        tested = paired_differences([Quantity(total, ratio) for total in totals], self._resamples)
-        return {
-            one: OverAlone(
-                n=int((~np.isnan(differences[one])).sum()),
-                users=len(set(self._users[~np.isnan(differences[one])])),
-                difference=difference.value,
-                low=difference.low,
-                high=difference.high,
-                p=difference.p,
-                q=difference.q,
-                carried_by=difference.carried_by,
-            )
-            for one, difference in zip(there, tested, strict=True)
-        }
-
-    def _result(
-        self, names: Names, score: Figure | None, gain: Figure | None, over_alone: OverAlone | None
-    ) -> TextResult:
+    def _result(self, names: Names, score: Figure | None, gain: Figure | None, over_alone: Tested | None) -> TextResult:
         lines = [line for line in self._lines(names) if line is not None]
         written = [line for line in lines if line.failed is None]
         marked = [line for line in written if text_key(line) in self._marks]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from palate.downstream._personal import personal_table, view_table
 from palate.downstream._ppo._results import PpoSummary
-from palate.downstream._ppo._tables import curve_table, footnote, head, held_out_table, parts_table
+from palate.downstream._ppo._tables import curve_table, footnote, head, held_out_table, parts_table, view_scores_table
 from palate.downstream._report import markdown_head, markdown_section
 from palate.evaluate import safe_markdown
 
@@ -20,8 +21,13 @@ def _lines(summary: PpoSummary) -> Iterator[str]:
     held_out = held_out_table(summary)
     if held_out is not None:
         yield from markdown_section(held_out)
-        parts = parts_table(summary)
-        if parts is not None:
-            yield from markdown_section(parts)
+        tables = (
+            view_scores_table(summary),
+            personal_table(summary.personal),
+            parts_table(summary),
+            view_table(summary.shown),
+        )
+        for table in filter(None, tables):
+            yield from markdown_section(table)
         yield from ("", safe_markdown(footnote(summary)))
     yield from markdown_section(curve_table(summary))

@@ -6,8 +6,17 @@ from pathlib import Path
 
 import numpy as np
 
+from palate.downstream._personal import personal_table, view_table
 from palate.downstream._ppo._results import PpoSummary
-from palate.downstream._ppo._tables import CURVES, curve_table, footnote, head, held_out_table, parts_table
+from palate.downstream._ppo._tables import (
+    CURVES,
+    curve_table,
+    footnote,
+    head,
+    held_out_table,
+    parts_table,
+    view_scores_table,
+)
 from palate.downstream._report import SCORES, report_page
 from palate.evaluate import CurvePlot, Step, draw_curves
 
@@ -22,12 +31,18 @@ STYLE = """
 
 def ppo_page(summary: PpoSummary) -> str:
     """The page as text."""
+    more = (
+        view_scores_table(summary),
+        personal_table(summary.personal),
+        parts_table(summary),
+        view_table(summary.shown),
+    )
     return report_page(
         Path(__file__).with_name("ppo.html.j2"),
         head(summary),
         more_style=STYLE,
         held_out=held_out_table(summary),
-        parts=parts_table(summary),
+        more=list(filter(None, more)),
         curves=curves(summary),
         training=curve_table(summary),
         examples=summary.examples,

@@ -41,7 +41,7 @@ def make_prompts(
         if isinstance(one, Missing) or isinstance(other, Missing):
             reasons[one.reason if isinstance(one, Missing) else other.reason] += 1  # type: ignore[union-attr]
             continue
-        ask = _fitted(policy, item, one, tokens)
+        ask = fitted(policy, item, one, tokens)
         ids = policy.chat.ids(policy.chat.prompt(conversation(ask)))
         found.append(Prompt(item=item, ids=ids, view=other, policy_view=ask.view))
     if not found:
@@ -50,7 +50,8 @@ def make_prompts(
     return found, dict(reasons)
 
 
-def _fitted(policy: LocalModel, item: Item, view: View, tokens: int) -> Ask:
+def fitted(policy: LocalModel, item: Item, view: View, tokens: int) -> Ask:
+    """What the policy is asked, with as much of the view as its context holds."""
     ask = Ask(id=item.id, prompt=item.prompt, responses=(), view=view)
     if policy.context is None:
         return ask

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from palate.downstream._personal import PersonalGain, ViewShown
 from palate.evaluate import Finding
 
 
@@ -91,6 +92,19 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     after_score: float | None
 
 
+class ByView(msgspec.Struct, frozen=True, kw_only=True):
+    """The trained policy on held-out users, by what was shown: on the prompts where the user's own view shows something
+    and every view has a number."""
+
+    measure: str
+    """`the critic's score` of what it wrote seeing this view; or `agreement with the critic` of the reward model seeing
+    this view, on what the policy wrote seeing the user."""
+    view: str
+    value: float
+    n: int
+    users: int
+
+
 class PpoSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a training run says."""
 
@@ -128,5 +142,11 @@ class PpoSummary(msgspec.Struct, frozen=True, kw_only=True):
     parts: dict[str, Change] = {}
     """What became of each thing that the critic measured, over the prompts of users who have it, where they are five
     or more; the one that changed most over all prompts first."""
+    by_view: list[ByView]
+    """Own, none and stranger: what the trained policy writes, and how well the reward model tells its texts apart."""
+    personal: list[PersonalGain]
+    """What the user's own view brought over none and over a stranger's, where it shows something."""
+    shown: list[ViewShown]
+    """What each view showed of held-out users."""
     findings: list[Finding]
     examples: list[Example]

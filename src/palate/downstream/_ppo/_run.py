@@ -6,7 +6,9 @@ steps.jsonl      the curves, a line for each step
 seconds.jsonl    what each step took: the one file that is another on every run
 checkpoints/     the last two states of training; gone once it is over
 policy/          the trained policy as a transformers folder
-held_out.jsonl   what both policies wrote for each held-out prompt, with rewards and marks
+views.jsonl      whose profile each view showed for each held-out prompt, and how many pieces of it
+held_out.jsonl   what both policies wrote for each held-out prompt, with rewards and marks; beside that, what the
+                 trained policy wrote and the reward model said where they saw nothing of the user, or a stranger
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 import msgspec
 
 from palate.downstream._critic import Mark
+from palate.downstream._personal import VIEWS, Seen
 from palate.downstream._ppo._results import StepLine
 from palate.downstream._ppo._settings import KIND, PpoSettings
 from palate.evaluate import Ledger, RunFolder, write_whole
@@ -41,6 +44,24 @@ class SecondsLine(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class ControlRating(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the reward model says of the same texts when it sees nothing of the user, or a stranger."""
+
+    view: str
+    draw: int = 0
+    user_id: str | None = None
+    rating: Rating
+
+
+class ControlTexts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the trained policy writes when it sees nothing of the user, or a stranger."""
+
+    view: str
+    user_id: str | None = None
+    texts: tuple[str, ...]
+    marks: tuple[Mark, ...]
+
+
 class HeldOutLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One held-out prompt: texts of the untrained policy, then as many of the trained one."""
 
@@ -53,6 +74,8 @@ class HeldOutLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     rating: Rating
     marks: tuple[Mark, ...]
     twin: str | None = None
+    ratings: tuple[ControlRating, ...] = ()
+    written: tuple[ControlTexts, ...] = ()
 
     @property
     def id(self) -> str:
@@ -81,7 +104,7 @@ class PpoRun(RunFolder[PpoSettings]):
     @property
     def ledgers(self) -> Sequence[Ledger[Any]]:
         """The files that grow by lines."""
-        return STEPS, SECONDS, HELD_OUT
+        return STEPS, SECONDS, VIEWS, HELD_OUT
 
     @property
     def policy(self) -> Path:
@@ -106,6 +129,10 @@ class PpoRun(RunFolder[PpoSettings]):
         if lines or (self.folder / "steps.jsonl").exists():
             content = b"".join(msgspec.json.encode(line.timed(0.0)) + b"\n" for line in lines)
             write_whole(self.folder / "steps.jsonl", content)
+
+    def seen(self, items: Sequence[str]) -> Seen:
+        """What each view showed."""
+        return Seen(self.folder, items)
 
     def held_out(self) -> dict[str, HeldOutLine]:
         """By item."""

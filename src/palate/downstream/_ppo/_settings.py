@@ -13,7 +13,7 @@ from palate.evaluate import HashedSettings, ModelSettings, file_name
 from palate.records import Card, PalateError
 from palate.views import Budget, ViewSpec
 
-FORMAT = 1
+FORMAT = 2
 KIND: Literal["ppo"] = "ppo"
 
 

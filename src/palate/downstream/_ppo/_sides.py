@@ -6,10 +6,11 @@ import msgspec
 
 from palate.downstream._asked import as_critic, prompts, ranks, writer_of
 from palate.downstream._critic import Critic
+from palate.downstream._personal import own_view
 from palate.downstream._ppo._prompts import Prompt, make_prompts
 from palate.downstream._ppo._split import Side, split_by_users
 from palate.engine import LocalModel
-from palate.evaluate import Report, default_views, sample_items
+from palate.evaluate import Report, sample_items
 from palate.records import Benchmark
 from palate.views import Budget, ViewBuilder, ViewSpec, parse_budget, resolve_views
 
@@ -58,7 +59,7 @@ def make_sides(benchmark: Benchmark, critic: str | Critic, asked: Asked) -> Side
     """Split a benchmark by users, and refuse views and critics that do not suit it."""
     items = sample_items(prompts(benchmark), asked.limit, asked.seed)
     train, test = split_by_users(benchmark, items, asked.test_share, asked.seed)
-    seen = asked.view or default_views(benchmark)[:2][-1]
+    seen = asked.view or own_view(benchmark)
     [view], [policy_view] = resolve_views([seen]), resolve_views([asked.policy_view or seen])
     judge = as_critic(critic, benchmark)
     judge.require(test.items)

@@ -8,9 +8,23 @@ from typing import NamedTuple
 
 import numpy as np
 
+from palate.downstream._critic import Mark
+from palate.downstream._personal import (
+    AGREEMENT,
+    SCORE,
+    Against,
+    PersonalGain,
+    Seen,
+    against,
+    controls,
+    personal_findings,
+    personal_gains,
+    tested,
+)
 from palate.downstream._ppo._findings import findings
-from palate.downstream._ppo._results import Change, Example, PpoSummary, Written
+from palate.downstream._ppo._results import ByView, Change, Example, PpoSummary, Written
 from palate.downstream._ppo._run import HeldOutLine, PpoRun
+from palate.downstream._ppo._settings import PpoSettings
 from palate.evaluate import (
     SMALLEST_GROUP,
     Finding,
@@ -21,7 +35,9 @@ from palate.evaluate import (
     independent_clusters,
     paired_differences,
     ratio,
+    warnings_first,
 )
+from palate.views import STRANGERS, ViewSpec
 
 EXAMPLES = 6
 LONGEST_EXAMPLE = 2_000
@@ -39,6 +55,8 @@ def summarise_ppo(run: PpoRun) -> PpoSummary:
     taken = settings.training.steps if run.policy.exists() else max((line.step for line in curve), default=0)
     lost = [Finding("warning", LOST.format(count=taken - len(curve), taken=taken))] if taken > len(curve) else []
     complete = run.policy.exists() and len(lines) == len(split.test_items)
+    seen = run.seen([line.item for line in lines])
+    by_view, gains = _by_view(lines, values, settings, seen) if lines else ([], [])
     return PpoSummary(
         run=str(run.folder),
         benchmark=f"{settings.benchmark.name} {settings.benchmark.version}",
@@ -66,9 +84,79 @@ def summarise_ppo(run: PpoRun) -> PpoSummary:
         reward=reward,
         agreement=agreement,
         parts=_parts(lines, settings.seed),
-        findings=[*lost, *(findings(curve, before, after, score, reward, agreement) if curve else [])],
+        by_view=by_view,
+        personal=gains,
+        shown=seen.summary(_views(settings)) if lines else [],
+        findings=warnings_first(
+            [
+                *lost,
+                *(findings(curve, before, after, score, reward, agreement) if curve else []),
+                *(seen.warnings(_views(settings)) if lines else []),
+                *personal_findings(gains),
+            ]
+        ),
         examples=[_example(line) for line in lines[:: max(1, len(lines) // EXAMPLES)][:EXAMPLES]],
     )
+
+
+def _views(settings: PpoSettings) -> list[ViewSpec]:
+    """What the reward model and the policy see of held-out users, with what that is compared with, each once."""
+    own = (settings.view, settings.policy_view)
+    beside = [*controls(settings.view, strangers=STRANGERS), *controls(settings.policy_view, strangers=1)]
+    return list({view.name: view for view in (*own, *reversed(beside))}.values())
+
+
+def _by_view(
+    lines: Sequence[HeldOutLine], values: _Values, settings: PpoSettings, seen: Seen
+) -> tuple[list[ByView], list[PersonalGain]]:
+    """The trained policy's score and the reward model's agreement with the critic: own, none and stranger."""
+    sides = {
+        SCORE: (settings.policy_view, "the trained policy", values.scores[:, 1], _control_scores),
+        AGREEMENT: (settings.view, settings.reward_model.label, values.agreements[:, 1], _control_agreements),
+    }
+    clusters, users = independent_clusters(lines), np.array([line.user_id for line in lines])
+    rows: list[ByView] = []
+    asked: list[Against] = []
+    for measure, (own, who, column, of_control) in sides.items():
+        beside = controls(own, strangers=1)
+        if not beside:
+            continue
+        columns = {own.name: column} | {view.name: of_control(lines, view.name) for view in beside}
+        columns = {name: one for name, one in columns.items() if not np.isnan(one).all()}
+        shows = {own.name: seen.shows(own.name)}
+        asked += against(who, measure, columns, [own, *beside], shows)
+        both = shows[own.name] & ~np.isnan(np.sum(list(columns.values()), axis=0))
+        if both.any():
+            counted = {"n": int(both.sum()), "users": len(set(users[both].tolist()))}
+            rows += [
+                ByView(measure=measure, view=name, value=float(one[both].mean()), **counted)
+                for name, one in columns.items()
+            ]
+    resamples = Resamples(int(clusters.max()) + 1, settings.seed)
+    return rows, personal_gains(asked, tested([one.column for one in asked], clusters, users, resamples))
+
+
+def _control_scores(lines: Sequence[HeldOutLine], view: str) -> Floats:
+    """An item each: the mean mark of what the trained policy wrote seeing this view."""
+    found = np.full(len(lines), np.nan)
+    for place, line in enumerate(lines):
+        marks = [mark.score for one in line.written if one.view == view for mark in one.marks]
+        known = [mark for mark in marks if mark is not None]
+        found[place] = np.mean(known) if known else np.nan
+    return found
+
+
+def _control_agreements(lines: Sequence[HeldOutLine], view: str) -> Floats:
+    """An item each: the reward model's agreement with the critic seeing this view; the mean over strangers."""
+    found = np.full(len(lines), np.nan)
+    for place, line in enumerate(lines):
+        own = _sides(line)[1]
+        drawn = [
+            _agreement(line.marks[own], (one.rating.scores or ())[own]) for one in line.ratings if one.view == view
+        ]
+        known = [one for one in drawn if not np.isnan(one)]
+        found[place] = np.mean(known) if known else np.nan
+    return found
 
 
 class _Values(NamedTuple):
@@ -110,15 +198,15 @@ def _agreements(lines: Sequence[HeldOutLine]) -> Floats:
     found = np.full((len(lines), 2), np.nan)
     for place, line in enumerate(lines):
         for side, own in enumerate(_sides(line)):
-            known = [
-                (mark.score, reward)
-                for mark, reward in zip(line.marks[own], (line.rating.scores or ())[own], strict=False)
-                if mark.score is not None
-            ]
-            pairs = [np.sign(np.subtract(*two)) for two in combinations(known, 2) if two[0][0] != two[1][0]]
-            if pairs:
-                found[place, side] = np.mean([(1 + mark * reward) / 2 for mark, reward in pairs])
+            found[place, side] = _agreement(line.marks[own], (line.rating.scores or ())[own])
     return found
+
+
+def _agreement(marks: Sequence[Mark], rewards: Sequence[float]) -> float:
+    """Of one policy's texts for a prompt; nan without rewards, or where the critic tells no two of them apart."""
+    known = [(mark.score, reward) for mark, reward in zip(marks, rewards, strict=False) if mark.score is not None]
+    pairs = [np.sign(np.subtract(*two)) for two in combinations(known, 2) if two[0][0] != two[1][0]]
+    return float(np.mean([(1 + mark * reward) / 2 for mark, reward in pairs])) if pairs else np.nan
 
 
 def _parts(lines: Sequence[HeldOutLine], seed: int) -> dict[str, Change]:

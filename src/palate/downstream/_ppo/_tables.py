@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from palate.downstream._personal import AGREEMENT
 from palate.downstream._ppo._results import Change, PpoSummary, StepLine, Written
 from palate.downstream._report import Head
 from palate.evaluate import (
@@ -79,6 +80,27 @@ def held_out_table(summary: PpoSummary) -> Table | None:
             *_agreement(summary),
             ("tokens of a text", *(_tenths(one.tokens) for one in (before, after)), *[""] * 3),
             *((name, *(_share(one, name) for one in (before, after)), *[""] * 3) for name in _COUNTS),
+        ],
+    )
+
+
+def view_scores_table(summary: PpoSummary) -> Table | None:
+    """The trained policy on held-out users, by what it and the reward model are shown."""
+    if not summary.by_view:
+        return None
+    return Table(
+        title="The trained policy, by what is shown of held-out users",
+        titles=("", "seeing", "mean", "users", "prompts"),
+        words=2,
+        rows=[
+            (
+                one.measure,
+                one.view,
+                percent(one.value) if one.measure == AGREEMENT else figure(one.value),
+                f"{one.users:,}",
+                f"{one.n:,}",
+            )
+            for one in summary.by_view
         ],
     )
 

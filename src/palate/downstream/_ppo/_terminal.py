@@ -11,9 +11,18 @@ from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
+from palate.downstream._personal import personal_table
 from palate.downstream._ppo._findings import warnings_of
 from palate.downstream._ppo._results import PpoSummary, StepLine
-from palate.downstream._ppo._tables import CURVES, curve_table, footnote, head, held_out_table, parts_table
+from palate.downstream._ppo._tables import (
+    CURVES,
+    curve_table,
+    footnote,
+    head,
+    held_out_table,
+    parts_table,
+    view_scores_table,
+)
 from palate.downstream._report import print_findings, print_head, print_section
 from palate.evaluate import figure, printable
 
@@ -99,7 +108,14 @@ def watching(*, show: bool = True) -> Iterator[Watching]:
 def print_ppo(summary: PpoSummary, console: Console) -> None:
     """Print what held-out users got, how training went, and what that says."""
     print_head(head(summary), console)
-    for table in filter(None, (curve_table(summary), held_out_table(summary), parts_table(summary))):
+    tables = (
+        curve_table(summary),
+        held_out_table(summary),
+        view_scores_table(summary),
+        personal_table(summary.personal),
+        parts_table(summary),
+    )
+    for table in filter(None, tables):
         print_section(table, console)
     if summary.before is not None:
         console.print()

@@ -89,7 +89,7 @@ def ppo(
     del learner
     gc.collect()  # what was trained with makes room for what is tested
     if together.first:
-        judge_held_out(run, to_test, untrained, trained, model, sides.critic, report)
+        judge_held_out(run, to_test, untrained, trained, model, sides.critic, sides.builders[1], report)
     together.wait()
     return summarise_ppo(run)
 

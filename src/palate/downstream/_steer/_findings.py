@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from palate.downstream._report import change_with_interval
 from palate.downstream._steer._results import SteerDifference, SteerRow
-from palate.evaluate import CLEAR, Finding, Severity, chance_of_error, count, percent, warnings_first
+from palate.evaluate import CLEAR, Finding, chance_of_error, count, percent, warnings_first
 
 FEW_USERS = 30
 
@@ -23,16 +23,17 @@ def findings(
 
 
 def _over_none(differences: Sequence[SteerDifference]) -> Iterator[Finding]:
-    """By ROUGE-1, what is clear in a sentence of its own, what is not in one together."""
-    unclear = []
-    for one in differences:
-        if one.about != "over none" or one.measure != "rouge1" or "(oracle)" in one.one:
-            continue
-        if one.q >= CLEAR:
-            unclear.append(f"{one.one} {change_with_interval(one)}")
-            continue
-        severity: Severity = "good" if one.difference > 0 else "warning"
-        yield Finding(severity, f"{one.one} against {one.other}: ROUGE-1 {change_with_interval(one)}, {_q(one)}")
+    """By ROUGE-1: what is worse than the policy alone, what is better, and what is not established."""
+    asked = [
+        one for one in differences if one.about == "over none" and one.measure == "rouge1" and "(oracle)" not in one.one
+    ]
+    better = [f"{_said(one)}, {_q(one)}" for one in asked if one.q < CLEAR and one.difference > 0]
+    worse = [f"{_said(one)}, {_q(one)}" for one in asked if one.q < CLEAR and one.difference < 0]
+    unclear = [_said(one) for one in asked if one.q >= CLEAR]
+    if worse:
+        yield Finding("warning", f"by ROUGE-1 worse than the policy alone: {'; '.join(worse)}")
+    if better:
+        yield Finding("good", f"by ROUGE-1 better than the policy alone: {'; '.join(better)}")
     if unclear:
         yield Finding("note", f"by ROUGE-1 not established to differ from the policy alone: {'; '.join(unclear)}")
 
@@ -50,7 +51,7 @@ def _or_in_context(rows: Sequence[SteerRow], differences: Sequence[SteerDifferen
         names = "; ".join(f"{one.other} over {one.one} {change_with_interval(one)}" for one in worse)
         yield Finding("note", f"in-context learning is ahead by ROUGE-1 (shown as the other minus it): {names}")
     if not better:
-        steered = sum(row.kind in ("best-of-n", "guided") for row in rows)
+        steered = sum(row.kind in ("best-of-n", "guided") and not row.control for row in rows)
         rest = len(asked) - len(worse)
         open_ones = f"; {rest} of {len(asked)} comparisons are open" if rest else ""
         yield Finding(
@@ -62,16 +63,21 @@ def _accuracies(rows: Sequence[SteerRow], differences: Sequence[SteerDifference]
     """Reward accuracy beside what the guided policy makes of it."""
     over = {one.one: one for one in differences if one.about == "over none" and one.measure == "policy"}
     for row in rows:
-        if row.kind != "guided" or row.reward is None or row.policy is None or row.label not in over:
+        if row.kind != "guided" or row.control or row.reward is None or row.policy is None or row.label not in over:
             continue
         gain = over[row.label]
         clear = gain.q < CLEAR
         points = f"{100 * gain.difference:+.1f} points over the policy's own likelihood"
         yield Finding(
             "good" if clear and gain.difference > 0 else "warning" if clear else "note",
-            f"{row.name} tells the user's text in {percent(row.reward.value)} of pairs; the policy that it guides "
-            f"prefers it in {percent(row.policy.value)}, {points}, " + (_q(gain) if clear else "not established"),
+            f"{row.name} seeing {row.view} tells the user's text in {percent(row.reward.value)} of pairs; the policy "
+            f"that it guides prefers it in {percent(row.policy.value)}, {points}, "
+            + (_q(gain) if clear else "not established"),
         )
+
+
+def _said(one: SteerDifference) -> str:
+    return f"{one.one} {change_with_interval(one)}"
 
 
 def _q(one: SteerDifference) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from palate.downstream._personal import personal_table, view_table
 from palate.downstream._report import markdown_head, markdown_section
 from palate.downstream._steer._results import SteerSummary
 from palate.downstream._steer._tables import FOOTNOTE, difference_table, head, main_table, parts_table
@@ -21,7 +22,13 @@ def _lines(summary: SteerSummary) -> Iterator[str]:
     yield from markdown_head(head(summary), f"benchmark {summary.benchmark}")
     yield from markdown_section(_in_one_line(main_table(summary)))
     yield from ("", safe_markdown(FOOTNOTE))
-    for table in filter(None, (difference_table(summary), parts_table(summary))):
+    tables = (
+        personal_table(summary.personal),
+        difference_table(summary),
+        view_table(summary.shown),
+        parts_table(summary),
+    )
+    for table in filter(None, tables):
         yield from markdown_section(table)
 
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
+from palate.downstream._best_of_n._expectations import scores_of_draws
 from palate.downstream._best_of_n._run import BonRun, PromptItem
 from palate.downstream._choice import chosen_probabilities
 from palate.downstream._critic import Mark
 from palate.downstream._guide._credits import Pairs
 from palate.downstream._guide._run import written_key
-from palate.downstream._steer._results import Decoding, Measure, MethodKind
-from palate.downstream._steer._run import SteerRun
-from palate.evaluate import Floats, Ratings, Run
+from palate.downstream._personal import Against, against
+from palate.downstream._steer._results import MEASURES, Decoding, Measure, MethodKind
+from palate.downstream._steer._run import InContext, SteerRun
+from palate.evaluate import Floats, Ratings
+from palate.views import ViewSpec
 
 LIKENESS: tuple[Measure, ...] = ("rouge1", "rougeL", "embedding")
 """What the critic says of a text, by measure."""
 Columns = dict[Measure, Floats]
+DECODINGS: tuple[Decoding, ...] = ("sampled", "greedy")
 
 
 class Method(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +33,10 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     decoding: Decoding
     columns: Columns
+    view: str | None = None
+    """What the reward model sees, or the policy in context."""
+    control: bool = False
+    """Whether it is there to be compared with a method that sees the user's own view."""
 
 
 class Parts:
@@ -38,7 +46,9 @@ class Parts:
         self._run = run
         self._best = run.best_of(run.settings.best_of_n)
         self._guided = run.guided()
+        self._rated: dict[str, Ratings] = {}
         self.items: Sequence[PromptItem] = self._best.items()
+        self.seen = self._best.seen()
         self._places = {item.id: place for place, item in enumerate(self.items)}
 
     def methods(self) -> list[Method]:
@@ -57,40 +67,103 @@ class Parts:
         found = []
         for one in self._run.settings.in_context:
             policy: Columns = {"policy": self._own_accuracy(one.likelihood, one.view)}
-            for decoding, folder in (("sampled", one.sampled), ("greedy", one.greedy)):
-                columns = policy | _chosen(self._run.best_of(folder), one.view, self._places)
-                found.append(_in_context_method(one.name, "greedy" if decoding == "greedy" else "sampled", columns))
+            for decoding in DECODINGS:
+                columns = policy | _chosen(self._in_context_run(one, decoding), one.view, self._places)
+                found.append(
+                    Method(
+                        label=f"in context {one.name}, {decoding}",
+                        kind="in-context",
+                        name=one.name,
+                        decoding=decoding,
+                        columns=_known(columns),
+                        view=one.view,
+                        control=one.spec.whose != "own",
+                    )
+                )
         return found
+
+    def _in_context_run(self, one: InContext, decoding: Decoding) -> BonRun:
+        return self._run.best_of(one.greedy if decoding == "greedy" else one.sampled)
 
     def _best_of_n(self) -> list[Method]:
         settings = self._best.settings
-        n, view = settings.drawing.samples, self._run.settings.view
+        n = settings.drawing.samples
         found = []
         for model in settings.reward_models:
-            columns: Columns = {"reward": self._reward_accuracy(model.label)}
-            columns |= _chosen(self._best, "none", self._places, rm=model.label, view=view)
-            label = f"best of {n} by {model.label}"
-            found.append(
-                Method(label=label, kind="best-of-n", name=model.label, decoding="sampled", columns=_known(columns))
-            )
+            for view in settings.views:
+                columns: Columns = {"reward": self._reward_accuracy(model.label, view.name)}
+                columns |= _chosen(self._best, "none", self._places, rm=model.label, view=view)
+                found.append(self._by_model("best-of-n", f"best of {n} by", model.label, "sampled", view, columns))
         oracle = _known(_chosen(self._best, "none", self._places, oracle=True))
         label = f"best of {n} by the critic (oracle)"
         return [*found, Method(label=label, kind="oracle", name="", decoding="sampled", columns=oracle)]
 
     def _guided_by(self) -> list[Method]:
-        weight, view = self._run.settings.weight, self._run.settings.view
+        weight = self._run.settings.weight
         items = self._guided.items()
         pairs = Pairs(self._guided, items, [0.0, weight])
         found = []
         for model in self._guided.settings.reward_models:
-            right = pairs.credits("none", model.label, view).normalised[weight]
-            columns: Columns = {"reward": self._reward_accuracy(model.label), "policy": self._placed(items, right)}
-            columns |= self._text(model.label, view, weight)
-            label = f"guided by {model.label}"
-            found.append(
-                Method(label=label, kind="guided", name=model.label, decoding="greedy", columns=_known(columns))
-            )
+            for view in self._guided.settings.views:
+                right = pairs.credits("none", model.label, view.name).normalised[weight]
+                reward = self._reward_accuracy(model.label, view.name)
+                columns: Columns = {"reward": reward, "policy": self._placed(items, right)}
+                columns |= self._text(model.label, view.name, weight)
+                found.append(self._by_model("guided", "guided by", model.label, "greedy", view, columns))
         return found
+
+    def _by_model(
+        self, kind: MethodKind, how: str, name: str, decoding: Decoding, view: ViewSpec, columns: Columns
+    ) -> Method:
+        """Where reward models see different things, the label says what."""
+        views = self._run.settings.views
+        beside_own = any(other.is_profile for other in views)
+        return Method(
+            label=f"{how} {name}" + (f", seeing {view.name}" if len(views) > 1 else ""),
+            kind=kind,
+            name=name,
+            decoding=decoding,
+            columns=_known(columns),
+            view=view.name,
+            control=beside_own and not view.is_profile,
+        )
+
+    def personal(self, methods: Sequence[Method]) -> Iterator[Against]:
+        """What the user's own view brings, to choosing, to guiding and to the policy itself."""
+        yield from self._personal_by_model(methods)
+        yield from self._personal_in_context(methods)
+
+    def _personal_by_model(self, methods: Sequence[Method]) -> Iterator[Against]:
+        settings = self._run.settings
+        shows = {view.name: self.seen.shows(view.name) for view in settings.views}
+        kinds: dict[MethodKind, tuple[Measure, ...]] = {
+            "best-of-n": ("reward", "rouge1"),
+            "guided": ("policy", "rouge1"),
+        }
+        for kind, measures in kinds.items():
+            for name in dict.fromkeys(method.name for method in methods if method.kind == kind):
+                own = [method for method in methods if (method.kind, method.name) == (kind, name)]
+                who = own[0].label.partition(", seeing ")[0]
+                for measure in measures:
+                    columns = {one.view or "": one.columns[measure] for one in own if measure in one.columns}
+                    whose = name if measure == "reward" else who
+                    yield from against(whose, MEASURES[measure], columns, settings.views, shows)
+
+    def _personal_in_context(self, methods: Sequence[Method]) -> Iterator[Against]:
+        settings = self._run.settings
+        rows = {(method.kind, method.name, method.decoding): method for method in methods}
+        for own in (one for one in settings.in_context if one.spec.is_profile):
+            others = [one for one in settings.in_context if (one.spec.of, one.retriever) == (own.view, own.retriever)]
+            views = [ViewSpec(name="none"), own.spec, *(other.spec for other in others)]
+            for decoding in DECODINGS:
+                shown = {one.view: rows["in-context", one.name, decoding] for one in (own, *others)}
+                saw = {line.item for line in self._in_context_run(own, decoding).samples().values() if line.parts}
+                where = {own.view: np.array([item.id in saw for item in self.items])}
+                shown["none"] = rows["none", "", decoding]
+                both: tuple[Measure, ...] = ("rouge1", "policy")
+                for measure in both if decoding == "sampled" else both[:1]:
+                    columns = {view: row.columns[measure] for view, row in shown.items() if measure in row.columns}
+                    yield from against(shown[own.view].label, MEASURES[measure], columns, views, where)
 
     def _placed(self, items: Sequence[msgspec.Struct], values: Floats) -> Floats:
         """Values of another run's items, in the order of the table's."""
@@ -101,15 +174,16 @@ class Parts:
                 found[place] = value
         return found
 
-    def _reward_accuracy(self, label: str) -> Floats:
-        return self._credits(self._run.rated(self._run.settings.reward), label, self._run.settings.view)
+    def _reward_accuracy(self, label: str, view: str) -> Floats:
+        return self._credits(self._run.settings.reward, label, view)
 
     def _own_accuracy(self, folder: str, view: str) -> Floats:
-        run = self._run.rated(folder)
-        return self._credits(run, run.settings.models[0].label, view)
+        return self._credits(folder, self._run.rated(folder).settings.models[0].label, view)
 
-    def _credits(self, run: Run, label: str, view: str) -> Floats:
-        ratings = Ratings.of(run)
+    def _credits(self, folder: str, label: str, view: str) -> Floats:
+        if folder not in self._rated:
+            self._rated[folder] = Ratings.of(self._run.rated(folder))
+        ratings = self._rated[folder]
         return self._placed(ratings.items, ratings.credits[label, view])
 
     def _text(self, rm: str, view: str, weight: float) -> Columns:
@@ -125,7 +199,13 @@ class Parts:
 
 
 def _chosen(
-    run: BonRun, policy_view: str, places: dict[str, int], *, rm: str = "", view: str = "", oracle: bool = False
+    run: BonRun,
+    policy_view: str,
+    places: dict[str, int],
+    *,
+    rm: str = "",
+    view: ViewSpec | None = None,
+    oracle: bool = False,
 ) -> Columns:
     """What to expect of the text that a chooser takes, or of any text where nobody chooses."""
     samples, marks, ratings = run.samples(), run.marks(), run.ratings()
@@ -134,15 +214,16 @@ def _chosen(
         marked, line = marks.get((policy_view, id)), samples.get((policy_view, id))
         if marked is None or line is None:
             continue
-        scores: Sequence[float] | None = [0.0] * len(marked)
-        if rm:
-            rating = ratings.get((policy_view, rm, view, id))
-            scores = rating.scores if rating is not None else None
+        scores: list[Sequence[float]] | str = [[0.0] * len(marked)]
+        if view is not None:
+            keys = [(policy_view, rm, view.name, id, draw) for draw in range(view.draws)]
+            scores = scores_of_draws(ratings.get(key) for key in keys)
         elif oracle:
             scores = _scores(marked)
-        if scores is None:
+        if isinstance(scores, str):
             continue
-        shares = chosen_probabilities(scores, len(marked))
+        # With several strangers, what to expect of one of them.
+        shares = np.mean([chosen_probabilities(some, len(marked)) for some in scores], axis=0)
         for measure in LIKENESS:
             values = [mark.parts.get(measure) for mark in marked]
             if None not in values:
@@ -150,14 +231,9 @@ def _chosen(
     return found
 
 
-def _scores(marks: Sequence[Mark]) -> list[float] | None:
+def _scores(marks: Sequence[Mark]) -> list[Sequence[float]] | str:
     found = [mark.score for mark in marks if mark.score is not None]
-    return found if len(found) == len(marks) else None
-
-
-def _in_context_method(name: str, decoding: Decoding, columns: Columns) -> Method:
-    label = f"in context {name}, {decoding}"
-    return Method(label=label, kind="in-context", name=name, decoding=decoding, columns=_known(columns))
+    return [found] if len(found) == len(marks) else "a mark is missing"
 
 
 def _known(columns: Columns) -> Columns:

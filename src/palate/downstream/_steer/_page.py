@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from palate.downstream._personal import personal_table, view_table
 from palate.downstream._report import report_page
 from palate.downstream._steer._picture import pictures
 from palate.downstream._steer._results import SteerSummary
@@ -17,6 +18,16 @@ def steer_page(summary: SteerSummary) -> str:
         head(summary),
         main=main_table(summary),
         pictures=pictures(summary),
-        others=list(filter(None, (difference_table(summary), parts_table(summary)))),
+        others=list(
+            filter(
+                None,
+                (
+                    personal_table(summary.personal),
+                    difference_table(summary),
+                    view_table(summary.shown),
+                    parts_table(summary),
+                ),
+            )
+        ),
         footnote=FOOTNOTE,
     )

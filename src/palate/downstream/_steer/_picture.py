@@ -53,10 +53,11 @@ class Scatter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pictures(summary: SteerSummary) -> list[Scatter]:
-    """Reward accuracy against policy accuracy, and against what ROUGE-1 gains over the policy alone."""
+    """Reward accuracy against policy accuracy, and against what ROUGE-1 gains over the policy alone: no controls."""
+    shown = [row for row in summary.rows if not row.control]
     policy = {
         row.label: row.policy.value
-        for row in summary.rows
+        for row in shown
         if row.policy is not None and (row.kind == "guided" or row.decoding == "sampled")
     }
     gains = {
@@ -64,9 +65,9 @@ def pictures(summary: SteerSummary) -> list[Scatter]:
     }
     gains |= {row.label: 0.0 for row in summary.rows if row.kind == "none" and row.decoding == "sampled"}
     drawn = [
-        _scatter(summary.rows, policy, percent, "policy", "Policy accuracy against reward accuracy", "policy accuracy"),
+        _scatter(shown, policy, percent, "policy", "Policy accuracy against reward accuracy", "policy accuracy"),
         _scatter(
-            [row for row in summary.rows if row.kind != "oracle"],
+            [row for row in shown if row.kind != "oracle"],
             gains,
             lambda value: figure(value, sign=True),
             "rouge1",

@@ -10,11 +10,20 @@ from typing import Literal
 import msgspec
 
 from palate.downstream._guide._results import Figure
+from palate.downstream._personal import PersonalGain, ViewShown
 from palate.evaluate import Finding
 
 MethodKind = Literal["none", "in-context", "best-of-n", "oracle", "guided"]
 Decoding = Literal["sampled", "greedy"]
 Measure = Literal["reward", "policy", "rouge1", "rougeL", "embedding"]
+
+MEASURES: dict[Measure, str] = {
+    "reward": "reward accuracy",
+    "policy": "policy accuracy",
+    "rouge1": "ROUGE-1",
+    "rougeL": "ROUGE-L",
+    "embedding": "likeness",
+}
 
 
 class SteerRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +35,11 @@ class SteerRow(msgspec.Struct, frozen=True, kw_only=True):
     the critic itself (`oracle`)."""
     name: str
     """The reward model, or what the policy sees of the user; empty for the policy alone and the oracle."""
+    view: str | None
+    """What the reward model sees of the user, or the policy in context."""
+    control: bool
+    """Whether this is a control beside the user's own view: a reward model that sees nothing, or anybody who sees a
+    stranger's view."""
     decoding: Decoding
     """Sampled texts are the mean over the samples; greedy ones take the likeliest, or best, token at each step."""
     n: int
@@ -57,7 +71,7 @@ class SteerDifference(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     p: float
     q: float
-    """The false discovery rate over all differences of the table."""
+    """The false discovery rate over all differences of the table, personal gains among them."""
     carried_by: int | None = None
     """Without so many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
 
@@ -71,7 +85,7 @@ class SteerSummary(msgspec.Struct, frozen=True, kw_only=True):
     benchmark_hash: str
     licence: str
     policy: str
-    view: str
+    views: list[str]
     """What the reward models see of the user."""
     samples: int
     """N of best-of-N."""
@@ -91,4 +105,8 @@ class SteerSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The folders of the runs that the table is made of, beside its own."""
     rows: list[SteerRow]
     differences: list[SteerDifference]
+    personal: list[PersonalGain]
+    """What the user's own view brought over none and over a stranger's, where it shows something."""
+    shown: list[ViewShown]
+    """What each view of the reward models showed."""
     findings: list[Finding]

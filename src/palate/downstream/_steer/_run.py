@@ -12,20 +12,26 @@ from palate.downstream._best_of_n import BonRun
 from palate.downstream._guide import GuideRun
 from palate.evaluate import HashedSettings, Run, RunFolder, file_name
 from palate.records import Card, PalateError
+from palate.views import ViewSpec
 
-FORMAT = 1
+FORMAT = 2
 KIND: Literal["steer"] = "steer"
 
 
 class InContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What the policy was shown of the user, and the runs about it."""
+    """What the policy was shown of the user, or of a stranger, and the runs about it."""
 
-    view: str
+    spec: ViewSpec
     retriever: str
     """How the view's history was picked; empty where the view picks nothing."""
     sampled: str
     greedy: str
     likelihood: str
+
+    @property
+    def view(self) -> str:
+        """Its name."""
+        return self.spec.name
 
     @property
     def name(self) -> str:
@@ -40,7 +46,7 @@ class SteerSettings(HashedSettings, frozen=True, kw_only=True):
     benchmark: Card
     content_hash: str
     policy: str
-    view: str
+    views: list[ViewSpec]
     """What the reward models see of the user."""
     weight: float
     seed: int

@@ -14,13 +14,14 @@ from palate.downstream._best_of_n import best_of_n
 from palate.downstream._critic import Critic
 from palate.downstream._critics import make_critic
 from palate.downstream._guide import Guiding, guide
+from palate.downstream._personal import own_view, personal_views
 from palate.downstream._policy import Drawing, open_policy
 from palate.downstream._reference import ReferenceCritic
 from palate.downstream._steer._results import SteerSummary
 from palate.downstream._steer._run import InContext, SteerRun, SteerSettings
 from palate.downstream._steer._summary import summarise_steer
 from palate.engine import LanguageModel
-from palate.evaluate import Report, default_views, evaluate
+from palate.evaluate import Report, evaluate
 from palate.records import Benchmark, PalateError, unknown_name
 from palate.views import resolve_views, retriever_names
 
@@ -30,7 +31,7 @@ def steer(
     policy: str,
     reward_models: Sequence[str],
     *,
-    view: str | None = None,
+    views: Sequence[str] | None = None,
     in_context: Sequence[str] | None = None,
     critic: str = "reference",
     drawing: Drawing | None = None,
@@ -47,7 +48,9 @@ def steer(
 ) -> SteerSummary:
     """Set every way of steering a policy beside what the user really wrote: alone, in context, chosen, guided.
 
-    Completions become pairs of matched length first. Each part is a run of its own, which `palate eval`, `palate bon`
+    By default reward models choose and guide seeing nothing of the user, the richest profile there is, and strangers'
+    profiles of the same kind; and the policy is shown that profile and a stranger's. Completions become pairs of
+    matched length first. Each part is a run of its own, which `palate eval`, `palate bon`
     and `palate guide` would make alike, so the same call goes on where an earlier one stopped.
     """
     benchmark = as_benchmark(benchmark, data_dir)
@@ -57,9 +60,9 @@ def steer(
     if not 0 < weight < math.inf:
         raise PalateError(f"--weight is more than 0, since 0 is the policy alone, and finite; {weight:g} was given")
     judge = _reference(critic, pairs)
-    seen = view or default_views(pairs)[:2][-1]
-    [spec] = resolve_views([seen])
-    shown = [_in_context(text, retriever) for text in in_context or [default_views(pairs)[:2][-1]]]
+    seen = list(views or personal_views(pairs))
+    specs = resolve_views(seen)
+    shown = [_in_context(text, retriever) for text in in_context or _in_context_views(pairs)]
     if repeated := {name for name in shown if shown.count(name) > 1}:
         raise PalateError(f"--in-context {min(repeated)[0]} is given twice")
     model: LanguageModel = open_policy(policy, drawing)
@@ -69,7 +72,7 @@ def steer(
     )  # fmt: skip
     parts = 4 + 3 * len(shown)
     reward = given.rate(reward_models, seen, retriever, f"1/{parts}")
-    likelihood = given.rate([f"likelihood:{policy}"], "none", retriever, f"2/{parts}")
+    likelihood = given.rate([f"likelihood:{policy}"], ["none"], retriever, f"2/{parts}")
     chosen = given.draw(reward_models, seen, "none", drawing, retriever, f"3/{parts}")
     guided = given.guide(reward_models, seen, Guiding(top_k=top_k, tokens=drawing.tokens), weight, f"4/{parts}")
     greedy = msgspec.structs.replace(drawing, samples=1, temperature=0.0)
@@ -79,18 +82,18 @@ def steer(
         [one] = resolve_views([name])
         contexts.append(
             InContext(
-                view=one.name,
+                spec=one,
                 retriever=picker if ranks(one) else "",
-                sampled=given.draw(["random"], "none", name, drawing, picker, how[0]),
-                greedy=given.draw(["random"], "none", name, greedy, picker, how[1]),
-                likelihood=given.rate([f"likelihood:{policy}"], name, picker, how[2]),
+                sampled=given.draw(["random"], ["none"], name, drawing, picker, how[0]),
+                greedy=given.draw(["random"], ["none"], name, greedy, picker, how[1]),
+                likelihood=given.rate([f"likelihood:{policy}"], [name], picker, how[2]),
             )
         )
     settings = SteerSettings(
         benchmark=pairs.card,
         content_hash=pairs.content_hash,
         policy=model.name,
-        view=spec.name,
+        views=specs,
         weight=weight,
         seed=seed,
         reward=reward,
@@ -117,29 +120,35 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     out: Path
     report: Report
 
-    def rate(self, models: Sequence[str], view: str, retriever: str, part: str) -> str:
+    def rate(self, models: Sequence[str], views: Sequence[str], retriever: str, part: str) -> str:
         """Reward models on the pairs."""
         made = evaluate(
-            self.pairs, models, [view], retriever=retriever, writer=self.writer, budget=self.budget,
+            self.pairs, models, views, retriever=retriever, writer=self.writer, budget=self.budget,
             limit=self.limit, seed=self.seed, out=self.out, progress=self._told(part),
         )  # fmt: skip
         return Path(made.run).name
 
     def draw(
-        self, models: Sequence[str], view: str, policy_view: str, drawing: Drawing, retriever: str, part: str
+        self,
+        models: Sequence[str],
+        views: Sequence[str],
+        policy_view: str,
+        drawing: Drawing,
+        retriever: str,
+        part: str,
     ) -> str:
         """Samples of the policy, rated and marked."""
         made = best_of_n(
-            self.pairs, self.model, models, self.critic, views=[view], policy_views=[policy_view], drawing=drawing,
+            self.pairs, self.model, models, self.critic, views=views, policy_views=[policy_view], drawing=drawing,
             steps=[1, drawing.samples], retriever=retriever, writer=self.writer, budget=self.budget, limit=self.limit,
             seed=self.seed, out=self.out, progress=self._told(part),
         )  # fmt: skip
         return Path(made.run).name
 
-    def guide(self, models: Sequence[str], view: str, guiding: Guiding, weight: float, part: str) -> str:
+    def guide(self, models: Sequence[str], views: Sequence[str], guiding: Guiding, weight: float, part: str) -> str:
         """Guided texts and policy accuracy."""
         made = guide(
-            self.pairs, self.model, models, self.critic, views=[view], guiding=guiding, weights=[weight],
+            self.pairs, self.model, models, self.critic, views=views, guiding=guiding, weights=[weight],
             retriever=self.retriever, writer=self.writer, budget=self.budget, limit=self.limit, seed=self.seed,
             out=self.out, progress=self._told(part),
         )  # fmt: skip
@@ -161,6 +170,12 @@ def _reference(critic: str, pairs: Benchmark) -> Critic:
     if not isinstance(judge, ReferenceCritic):
         raise PalateError(f"the table measures likeness to what the user wrote: --critic reference, not {critic}")
     return judge
+
+
+def _in_context_views(pairs: Benchmark) -> list[str]:
+    """The richest profile there is, and a stranger's."""
+    own = own_view(pairs)
+    return [own, f"swapped:{own}"] if len(pairs.users) > 1 else [own]
 
 
 def _in_context(text: str, retriever: str) -> tuple[str, str]:

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.downstream._best_of_n import summarise_best_of_n
 from palate.downstream._best_of_n._findings import about_left_out, about_samples
 from palate.downstream._guide import summarise_guide
-from palate.downstream._guide._figures import figures, mean_totals
+from palate.downstream._guide._figures import figures
 from palate.downstream._guide._findings import about_texts
+from palate.downstream._personal import Range, personal_findings, personal_gains, tested
 from palate.downstream._steer._findings import findings
 from palate.downstream._steer._methods import LIKENESS, Method, Parts
 from palate.downstream._steer._results import Measure, SteerDifference, SteerRow, SteerSummary
-from palate.downstream._steer._run import SteerRun
+from palate.downstream._steer._run import SteerRun, SteerSettings
 from palate.evaluate import (
     GAIN,
     SHARE,
     Finding,
-    Floats,
-    Quantity,
     Ratings,
     Resamples,
     independent_clusters,
-    paired_differences,
-    ratio,
 )
 from palate.records import PalateError
 
@@ -47,9 +45,18 @@ def summarise_steer(run: SteerRun) -> SteerSummary:
     users = np.array([item.user_id for item in parts.items])
     methods = parts.methods()
     rows = _rows(methods, clusters, users, resamples)
-    found = _differences(_asked(methods), clusters, users, resamples)
+    asked, personal = _asked(methods), list(parts.personal(methods))
+    values = [(one.columns[measure] - other.columns[measure], _range(measure)) for _, one, other, measure in asked]
+    tests = tested([*values, *(one.column for one in personal)], clusters, users, resamples)
+    found = [
+        SteerDifference(about=about, one=one.label, other=other.label, measure=measure, **msgspec.structs.asdict(test))
+        for (about, one, other, measure), test in zip(asked, tests, strict=False)
+        if test is not None
+    ]
+    gains = personal_gains(personal, tests[len(asked) :])
     best, guided = run.best_of(settings.best_of_n).settings, run.guided().settings
     complete, about = _about_parts(run)
+    about += [*parts.seen.warnings(settings.views), *_alone_in_context(settings), *personal_findings(gains)]
     return SteerSummary(
         run=str(run.folder),
         benchmark=f"{settings.benchmark.name} {settings.benchmark.version}",
@@ -57,7 +64,7 @@ def summarise_steer(run: SteerRun) -> SteerSummary:
         benchmark_hash=settings.content_hash,
         licence=settings.benchmark.licence,
         policy=settings.policy,
-        view=settings.view,
+        views=[view.name for view in settings.views],
         samples=best.drawing.samples,
         temperature=best.drawing.temperature,
         top_p=best.drawing.top_p,
@@ -71,6 +78,8 @@ def summarise_steer(run: SteerRun) -> SteerSummary:
         parts=settings.parts,
         rows=rows,
         differences=found,
+        personal=gains,
+        shown=parts.seen.summary(settings.views),
         findings=findings(rows, found, resamples.n_clusters, about),
     )
 
@@ -93,6 +102,8 @@ def _rows(
                 label=method.label,
                 kind=method.kind,
                 name=method.name,
+                view=method.view,
+                control=method.control,
                 decoding=method.decoding,
                 n=int(marked.sum()),
                 users=len(set(users[marked])),
@@ -107,9 +118,10 @@ def _rows(
 
 
 def _asked(methods: Sequence[Method]) -> list[Asked]:
-    """Every method over the policy alone with the same decoding; reward models' texts over in-context learning's."""
+    """Every method over the policy alone with the same decoding; reward models' texts over in-context learning's, both
+    seeing the user."""
     alone = {method.decoding: method for method in methods if method.kind == "none"}
-    in_context = [method for method in methods if method.kind == "in-context"]
+    in_context = [method for method in methods if method.kind == "in-context" and not method.control]
     asked: list[Asked] = []
     for method in methods:
         if method.kind == "none":
@@ -117,43 +129,27 @@ def _asked(methods: Sequence[Method]) -> list[Asked]:
         asked += [("over none", method, alone[method.decoding], measure) for measure in LIKENESS]
         if method.kind == "guided" or (method.kind == "in-context" and method.decoding == "sampled"):
             asked.append(("over none", method, alone[method.decoding], "policy"))
-        if method.kind in ("best-of-n", "guided"):
+        if method.kind in ("best-of-n", "guided") and not method.control:
             rivals = [one for one in in_context if one.decoding == method.decoding]
             asked += [("steered or in context", method, rival, "rouge1") for rival in rivals]
     return [one for one in asked if one[3] in one[1].columns and one[3] in one[2].columns]
 
 
-def _differences(
-    asked: Sequence[Asked], clusters: NDArray[np.intp], users: NDArray[np.str_], resamples: Resamples
-) -> list[SteerDifference]:
-    """Every difference that there is, with its test, the false discovery rate held over all of them."""
-    values: list[Floats] = [one.columns[measure] - other.columns[measure] for _, one, other, measure in asked]
-    ranges = [GAIN if measure in SHARES else (-2.0, 2.0) for *_, measure in asked]
-    there = [index for index, column in enumerate(values) if not np.isnan(column).all()]
-    means = [
-        Quantity(mean_totals(values[index], clusters, resamples.n_clusters), ratio, ranges[index]) for index in there
-    ]
-    found = []
-    for index, difference in zip(there, paired_differences(means, resamples), strict=True):
-        about, one, other, measure = asked[index]
-        has = ~np.isnan(values[index])
-        found.append(
-            SteerDifference(
-                about=about,
-                one=one.label,
-                other=other.label,
-                measure=measure,
-                n=int(has.sum()),
-                users=len(set(users[has])),
-                difference=difference.value,
-                low=difference.low,
-                high=difference.high,
-                p=difference.p,
-                q=difference.q,
-                carried_by=difference.carried_by,
+def _range(measure: Measure) -> Range:
+    """What a difference by this measure can be."""
+    return GAIN if measure in SHARES else (-2.0, 2.0)
+
+
+def _alone_in_context(settings: SteerSettings) -> Iterator[Finding]:
+    """Examples of the user's own without those of a stranger beside them."""
+    there = {(one.spec.of, one.retriever) for one in settings.in_context}
+    for one in settings.in_context:
+        if one.spec.is_profile and (one.view, one.retriever) not in there:
+            yield Finding(
+                "warning",
+                f"in context {one.name} stands without a stranger's beside it, so whether what it brings is personal "
+                f"cannot be told: add --in-context swapped:{one.name}",
             )
-        )
-    return found
 
 
 def _about_parts(run: SteerRun) -> tuple[bool, list[Finding]]:

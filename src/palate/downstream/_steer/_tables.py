@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palate.downstream._guide._results import Figure
 from palate.downstream._report import Head
-from palate.downstream._steer._results import Measure, SteerDifference, SteerRow, SteerSummary
+from palate.downstream._steer._results import MEASURES, Measure, SteerDifference, SteerRow, SteerSummary
 from palate.evaluate import (
     ABSENT,
     CLEAR,
@@ -18,19 +18,13 @@ from palate.evaluate import (
     points_interval,
 )
 
-MEASURES: dict[Measure, str] = {
-    "reward": "reward accuracy",
-    "policy": "policy accuracy",
-    "rouge1": "ROUGE-1",
-    "rougeL": "ROUGE-L",
-    "embedding": "likeness",
-}
 FOOTNOTE = (
     "Reward accuracy: how often the reward model scores the user's own text above the other of its pair. Policy "
     "accuracy: how often the policy, so steered, finds it likelier per token; best-of-N has none. ROUGE and likeness: "
     "how like the written text is to the user's own. The policy alone, sampled, is the mean over all samples, which is "
     "what a random choice among them gives. * is q < .05 against the policy alone with the same decoding, over all "
-    "differences of the table. Below each number is its 95% interval, which resamples users."
+    "differences of the table. A stranger's view is the mean over several strangers where a text is only chosen or "
+    "rated, and of one where it is written. Below each number is its 95% interval, which resamples users."
 )
 
 
@@ -43,7 +37,7 @@ def head(summary: SteerSummary) -> Head:
         size=size,
         set_up=f"{summary.policy} writes {count(summary.samples, 'sample')} for each prompt (temperature "
         f"{summary.temperature:g}, top_p {summary.top_p:g}, at most {summary.tokens} tokens). Reward models see "
-        f"{summary.view}; they guide with weight {summary.weight:g} among {summary.top_k} tokens.",
+        f"{', '.join(summary.views)}; they guide with weight {summary.weight:g} among {summary.top_k} tokens.",
         facts={"Size": size, "Policy": summary.policy},
         unfinished="Not every part is done yet; the numbers will change.",
     )

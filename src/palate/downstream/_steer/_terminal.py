@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table as Grid
 
-from palate.downstream._report import print_findings, print_head
+from palate.downstream._personal import personal_table
+from palate.downstream._report import print_findings, print_head, print_section
 from palate.downstream._steer._results import SteerSummary
 from palate.downstream._steer._tables import FOOTNOTE, head, main_table
 from palate.evaluate import ROOMY, Table, printable
@@ -20,6 +21,9 @@ def print_steer(summary: SteerSummary, console: Console) -> None:
     console.print()
     console.print(_grid(main_table(summary), console))
     console.print(printable(FOOTNOTE, console, "dim"))
+    gains = personal_table(summary.personal)
+    if gains is not None:
+        print_section(gains, console)
     print_findings(summary.findings, console)
 
 
