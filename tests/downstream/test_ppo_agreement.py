@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
 from palate.downstream import Mark
 from palate.downstream._ppo._findings import findings
 from palate.downstream._ppo._results import Change
-from palate.downstream._ppo._run import HeldOutLine
-from palate.downstream._ppo._summary import _agreements, _mean, _own_mean
+from palate.downstream._ppo._run import ControlRating, ControlTexts, HeldOutLine
+from palate.downstream._ppo._summary import _agreements, _control_agreements, _control_scores, _mean, _own_mean
 from palate.records import Rating
 
 NO_MARK = Mark(unscored="empty")
@@ -38,6 +39,24 @@ def test_pairs_that_the_critic_tells_apart_are_counted(
     rewards: tuple[float, ...] | None, marks: tuple[float | None, ...], shares: tuple[float, float]
 ) -> None:
     assert _agreements([line(rewards, marks)])[0] == pytest.approx(shares, nan_ok=True)
+
+
+def test_controls_are_read_view_by_view_and_strangers_averaged() -> None:
+    def rated(view: str, draw: int, *scores: float) -> ControlRating:
+        return ControlRating(view=view, draw=draw, rating=Rating((0.0, 0.0, 0.0, *scores)))
+
+    own = line((0, 0, 0, 1, 2, 3), (0, 0, 0, 1, 2, 3))
+    controls = (
+        rated("none", 0, 1, 1, 1),  # all ties: half
+        rated("swapped:user", 0, 3, 2, 1),  # all the other way round
+        rated("swapped:user", 1, 1, 2, 3),  # all alike
+        ControlRating(view="swapped:user", draw=2, rating=Rating(unscored="no idea")),
+    )
+    texts = ControlTexts(view="none", texts=("a", "b"), marks=(Mark(0.5), NO_MARK))
+    held = msgspec.structs.replace(own, ratings=controls, written=(texts,))
+    assert _control_agreements([held, own], "none") == pytest.approx([0.5, np.nan], nan_ok=True)
+    assert _control_agreements([held], "swapped:user") == pytest.approx([0.5])
+    assert _control_scores([held, own], "none") == pytest.approx([0.5, np.nan], nan_ok=True)
 
 
 def test_scores_are_over_prompts_that_both_policies_have_and_agreement_over_its_own() -> None:

@@ -96,7 +96,7 @@ def test_from_one_end_to_the_other(tiny_models: TinyModels, place: Path, capsys:
     assert "step 10 of 11: reward" in shown.err
     [run] = place.glob("runs/mini-rloo-slow-*")
     made = {file.name for file in run.iterdir()}
-    assert made == {*RAW[:4], "seconds.jsonl", "policy", "report.html", "report.md", "summary.json"}
+    assert made == {*RAW[:4], "views.jsonl", "seconds.jsonl", "policy", "report.html", "report.md", "summary.json"}
     done(*words, "--json")
     said = capsys.readouterr().out
     summary = msgspec.json.decode(said, type=PpoSummary)
@@ -106,6 +106,15 @@ def test_from_one_end_to_the_other(tiny_models: TinyModels, place: Path, capsys:
     assert summary.score.n == summary.test_items
     assert summary.before is not None
     assert summary.before.texts == 2 * summary.test_items
+    # The policy sees values, so it is tried with none and with a stranger's; the reward model sees nobody anyway.
+    assert [(one.measure, one.view) for one in summary.by_view] == [
+        ("the critic's score", view) for view in ("values", "none", "swapped:values")
+    ]
+    assert {(one.who, one.over) for one in summary.personal} == {
+        ("the trained policy", "none"),
+        ("the trained policy", "swapped:values"),
+    }
+    assert {one.view: one.strangers for one in summary.shown} == {"values": 0, "swapped:values": 1}
     (run / "summary.json").unlink()
     done("report", f"runs/{run.name}", "--json")
     assert capsys.readouterr().out == said

@@ -62,8 +62,8 @@ def letters(users: int = 4) -> Benchmark:
 
 def measured(policy: Path, out: Path, **changes: object) -> SteerSummary:
     given: dict[str, object] = {
-        "views": ["posts:2"],
-        "in_context": ["posts:1", "posts:1@recent"],
+        "views": ["none", "posts:2", "swapped"],
+        "in_context": ["posts:1", "swapped:posts:1"],
         "critic": CRITIC,
         "drawing": Drawing(samples=2, tokens=3),
         "weight": 2.0,
@@ -83,19 +83,19 @@ def table(tmp_path_factory: pytest.TempPathFactory, tiny_models: TinyModels) -> 
 
 
 def test_there_is_a_row_for_every_method(table: SteerSummary) -> None:
+    views = ("none", "posts:2", "swapped")
     assert [row.label for row in table.rows] == [
         "policy alone, sampled",
         "policy alone, greedy",
         "in context posts:1@bm25, sampled",
         "in context posts:1@bm25, greedy",
-        "in context posts:1@recent, sampled",
-        "in context posts:1@recent, greedy",
-        "best of 2 by overlap",
-        "best of 2 by longest",
+        "in context swapped:posts:1@bm25, sampled",
+        "in context swapped:posts:1@bm25, greedy",
+        *(f"best of 2 by {rm}, seeing {view}" for rm in ("overlap", "longest") for view in views),
         "best of 2 by the critic (oracle)",
-        "guided by overlap",
-        "guided by longest",
+        *(f"guided by {rm}, seeing {view}" for rm in ("overlap", "longest") for view in views),
     ]
+    assert {row.view for row in table.rows if row.control} == {"none", "swapped", "swapped:posts:1"}
     for row in table.rows:
         assert row.n == table.items == 6 and row.rouge1 is not None and row.embedding is None
         assert (row.reward is not None) == (row.kind in ("best-of-n", "guided"))
@@ -106,24 +106,27 @@ def test_there_is_a_row_for_every_method(table: SteerSummary) -> None:
 def test_its_numbers_are_those_of_its_parts(table: SteerSummary) -> None:
     runs, rows = Path(table.run).parent, {row.label: row for row in table.rows}
     best = summarise_best_of_n(BonRun.open(runs / table.parts["best-of-n"]))
-    curves = {curve.chooser: curve.points for curve in best.curves}
+    curves = {(curve.chooser, curve.view): curve.points for curve in best.curves}
     for label, chooser, place in (
-        ("policy alone, sampled", "random", 0),
-        ("policy alone, sampled", "random", -1),
-        ("best of 2 by overlap", "overlap", -1),
-        ("best of 2 by the critic (oracle)", "oracle", -1),
+        ("policy alone, sampled", ("random", None), 0),
+        ("policy alone, sampled", ("random", None), -1),
+        ("best of 2 by overlap, seeing none", ("overlap", "none"), -1),
+        ("best of 2 by overlap, seeing posts:2", ("overlap", "posts:2"), -1),
+        ("best of 2 by overlap, seeing swapped", ("overlap", "swapped"), -1),
+        ("best of 2 by the critic (oracle)", ("oracle", None), -1),
     ):
         found = rows[label].rouge1
         assert found is not None and found.value == pytest.approx(curves[chooser][place].score)
     guided = summarise_guide(GuideRun.open(runs / table.parts["guided"]))
-    accuracy = next(one for one in guided.accuracies if one.rm == "overlap")
+    accuracy = next(one for one in guided.accuracies if (one.rm, one.view) == ("overlap", "posts:2"))
     at = {one.weight: one.normalised.value for one in accuracy.policy_accuracy}
-    alone, steered, reward = rows["policy alone, greedy"].policy, rows["guided by overlap"], accuracy.reward_accuracy
+    alone, reward = rows["policy alone, greedy"].policy, accuracy.reward_accuracy
+    steered = rows["guided by overlap, seeing posts:2"]
     assert alone is not None and alone.value == pytest.approx(at[0.0])  # the policy's own likelihood
     assert steered.policy is not None and steered.policy.value == pytest.approx(at[2.0])
     assert steered.reward is not None and reward is not None and steered.reward.value == pytest.approx(reward.value)
-    texts = {(one.rm, one.weight): one.score for one in guided.texts}
-    score = texts["overlap", 2.0]
+    texts = {(one.rm, one.view, one.weight): one.score for one in guided.texts}
+    score = texts["overlap", "posts:2", 2.0]
     assert score is not None and steered.rouge1 is not None and steered.rouge1.value == pytest.approx(score.value)
 
 
@@ -136,8 +139,34 @@ def test_differences_are_to_the_policy_alone_with_the_same_decoding(table: Steer
         first, second = getattr(rows[one.one], one.measure), getattr(rows[one.other], one.measure)
         assert one.difference == pytest.approx(first.value - second.value)
     asked = [(one.one, one.other) for one in table.differences if one.about == "steered or in context"]
-    assert ("best of 2 by overlap", "in context posts:1@recent, sampled") in asked
-    assert ("guided by longest", "in context posts:1@bm25, greedy") in asked
+    assert set(asked) == {
+        *((f"best of 2 by {rm}, seeing posts:2", "in context posts:1@bm25, sampled") for rm in ("overlap", "longest")),
+        *((f"guided by {rm}, seeing posts:2", "in context posts:1@bm25, greedy") for rm in ("overlap", "longest")),
+    }
+
+
+def test_personal_gains_are_on_items_with_something_to_show(table: SteerSummary) -> None:
+    """A writer's first answer has no earlier post to show."""
+    found = {(gain.who, gain.measure, gain.over): gain for gain in table.personal}
+    for over in ("none", "swapped"):
+        for who, measure in (
+            ("overlap", "reward accuracy"),
+            ("best of 2 by overlap", "ROUGE-1"),
+            ("guided by longest", "policy accuracy"),
+            ("guided by longest", "ROUGE-1"),
+        ):
+            gain = found[who, measure, over]
+            assert gain.view == "posts:2" and gain.n + gain.left_out == 6 and gain.left_out > 0
+    for decoding, measures in (("sampled", ("ROUGE-1", "policy accuracy")), ("greedy", ("ROUGE-1",))):
+        for measure in measures:
+            for over in ("none", "swapped:posts:1"):
+                assert found[f"in context posts:1@bm25, {decoding}", measure, over].left_out > 0
+    assert found["longest", "reward accuracy", "none"].difference == 0  # it never reads a profile
+    [shown] = [one for one in table.shown if one.view == "posts:2"]
+    assert shown.empty == found["overlap", "reward accuracy", "none"].left_out
+    assert any("items have nothing to show" in finding.text for finding in table.findings)
+    tests = [one for one in (*table.differences, *table.personal) if one.p < 1]
+    assert all(one.q >= one.p for one in tests)
 
 
 def test_greedy_means_the_same_in_context_and_guided(
@@ -194,13 +223,13 @@ def test_what_a_person_sees(table: SteerSummary) -> None:
     print_steer(table, console)
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= 100
-    for words in ("guided by overlap", "ROUGE-L", "policy alone,", "best of 2 by"):
+    for words in ("guided by overlap", "ROUGE-L", "policy alone,", "best of 2 by", "What the user's own view brings"):
         assert words in text
     page = steer_page(table)
     assert page.count("<circle") == 4 and page.count("<rect") == 2  # two guides in two pictures, two choosers in one
     assert "Differences" in page and "http://" not in page.replace("http://www.w3.org", "")
     markdown = steer_markdown(table)
-    assert "| guided by overlap |" in markdown and table.parts["guided"] in markdown
+    assert "| guided by overlap, seeing posts:2 |" in markdown and table.parts["guided"] in markdown
 
 
 def test_forgetting_a_user_reaches_every_part(
