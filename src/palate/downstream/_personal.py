@@ -375,18 +375,22 @@ def _without_controls(views: Sequence[ViewSpec]) -> Iterator[Finding]:
 
 
 def personal_table(gains: Sequence[PersonalGain]) -> Table | None:
-    """Every gain, the same for terminal, Markdown and page."""
+    """Every gain, the same for terminal, Markdown and page; what all have in common stands in the title."""
     if not gains:
         return None
+    views, measures = ({gain.view for gain in gains}, {gain.measure for gain in gains})
+    seeing = f", seeing {gains[0].view}" if len(views) == 1 else ""
+    by = f", by {gains[0].measure}" if len(measures) == 1 else ""
+    words = ("who", *([] if by else ["by"]), *([] if seeing else ["seeing"]), "over")
     return Table(
-        title="What the user's own view brings, where it shows something",
-        titles=("who", "by", "seeing", "over", "gain", "95%", "q", "users", "n"),
-        words=4,
+        title=f"What the user's own view brings{seeing}{by}, where it shows something",
+        titles=(*words, "gain", "95%", "q", "users", "n"),
+        words=len(words),
         rows=[
             (
                 gain.who,
-                gain.measure,
-                gain.view,
+                *([] if by else [gain.measure]),
+                *([] if seeing else [gain.view]),
                 gain.over,
                 _amount_alone(gain) + ("*" if gain.q < CLEAR else " "),
                 _limits(gain),
