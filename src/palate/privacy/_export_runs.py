@@ -130,8 +130,7 @@ def _read_training(reading: Reading, run: PpoRun, owner: dict[str, str]) -> RunE
     """The user's side, what was written for them if they were held out, and where the report shows it."""
     user, split = reading.person.id, run.split()
     strange = any(view.whose != "own" for view in (run.settings.view, run.settings.policy_view))
-    whole = reading.rows("held_out.jsonl")
-    rows = [_without_strangers(row) for row in whole]
+    rows = [_without_strangers(row) for row in reading.rows("held_out.jsonl")]
     views = reading.rows("views.jsonl")
     owner = owner | {_item(row): _owner(row) for row in rows}
     sides = {"train": (split.train_users, split.train_items), "test": (split.test_users, split.test_items)}
