@@ -32,7 +32,7 @@ class Slow:
         return [Rating(scores=[sum(map(ord, text)) % 101 for text in ask.responses]) for ask in asks]
 """
 CRITIC = ["--critic", "reference:rouge1,encoder=none"]
-RAW = ("items.jsonl", "samples.jsonl", "ratings.jsonl", "marks.jsonl")
+RAW = ("items.jsonl", "views.jsonl", "samples.jsonl", "ratings.jsonl", "marks.jsonl")
 
 
 def palate(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
