@@ -40,7 +40,7 @@ def reproduce(
     import msgspec
 
     from palate.cli._progress import progress_bar
-    from palate.personal import REPRODUCTIONS, reproduction_lines
+    from palate.personal import REPRODUCTIONS, accuracy_lines, gain_lines, headroom_lines
     from palate.personal import reproduce as run
 
     with progress_bar(show=not json) as progress:
@@ -52,18 +52,24 @@ def reproduce(
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", title_justify="left")
-    table.add_column("model")
-    for title in ("accuracy, all users (95%)", "over 50 known (95%)"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for line in reproduction_lines(wanted, reached):
-        table.add_row(*line)
     console = Console()
     console.print(wanted.title, style="bold", markup=False)
     console.print(wanted.source, style="dim", markup=False)
+    for first, lines in (("accuracy", accuracy_lines(wanted, reached)), ("gain in points", gain_lines(reached))):
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        table.add_column(first)
+        for title in ("paper's metric", "over 50 known", "share of votes", "over 50 known"):
+            table.add_column(title, justify="right", no_wrap=True)
+        for line in lines:
+            table.add_row(*line)
+        console.print()
+        console.print(table)
     console.print()
-    console.print(table)
-    console.print()
-    console.print("Intervals are 95% and resample users. Runs:", markup=False, style="dim")
-    for folder in dict.fromkeys(one.run for one in reached):
-        console.print(f"  {folder}", markup=False, style="dim", highlight=False)
+    console.print("Paper's metric: mean over sides of the mean over voters with two strict votes there.", style="dim")
+    console.print("Intervals are 95% and hold for new voters and new sides.", style="dim")
+    for sentence in headroom_lines(reached.headroom):
+        console.print(sentence, markup=False, highlight=False)
+    console.print("Chosen within the training sides, and for how many sides:", style="dim")
+    for what, count in reached.chosen:
+        console.print(f"  {count:2} {what}", markup=False, style="dim", highlight=False)
+    console.print(f"Run: {reached.run}", markup=False, style="dim", highlight=False)

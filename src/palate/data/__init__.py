@@ -2,11 +2,12 @@
 
 from palate.data._cards import Listing
 from palate.data._check import check_benchmark
+from palate.data._convarg import Vote
 from palate.data._faults import Fault
 from palate.data._folder import is_folder_format, write_benchmark
 from palate.data._history import History, Item, Visible, responses_of
 from palate.data._leaks import private_sentences
-from palate.data._load import list_benchmarks, load_benchmark
+from palate.data._load import list_benchmarks, load_benchmark, load_votes
 from palate.data._pairs import pairs_from_completions
 from palate.data._pseudonyms import Pseudonyms, pseudonym_key, pseudonymise
 from palate.data._same_text import HELD, SameTexts, holds, is_short, text_key
@@ -24,6 +25,7 @@ __all__ = [
     "SameTexts",
     "Summary",
     "Visible",
+    "Vote",
     "check_benchmark",
     "holds",
     "is_folder_format",
@@ -31,6 +33,7 @@ __all__ = [
     "json_schemas",
     "list_benchmarks",
     "load_benchmark",
+    "load_votes",
     "pairs_from_completions",
     "private_sentences",
     "pseudonym_key",

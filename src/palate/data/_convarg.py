@@ -46,6 +46,19 @@ class _Vote(msgspec.Struct):
     time: str | None = None
 
 
+class Vote(msgspec.Struct, frozen=True, kw_only=True):
+    """One vote as it was cast, ties too, which a benchmark of comparisons leaves out."""
+
+    id: str
+    """That of the comparison, where the vote is one."""
+    voter: str
+    side: str
+    prompt: str
+    responses: tuple[str, str]
+    choice: int
+    """1 for the first, -1 for the second, 0 for equally convincing."""
+
+
 class _Tally(msgspec.Struct):
     equal: int = 0
     same_text: int = 0
@@ -55,10 +68,7 @@ class _Tally(msgspec.Struct):
 def read_convarg(folder: Path, *, votes: str, name: str, least: int = 0) -> Draft:
     """Strict votes as comparisons; each voter's history is their votes, dated or in file order."""
     faults: list[Fault] = []
-    debates = {one.debate: one for one, _ in read_records(folder / "debates.jsonl.gz", _Debate, faults)}
-    arguments = read_records(folder / "arguments.jsonl.gz", _Argument, faults)
-    texts = {(one.debate, one.arg): one.text for one, _ in arguments}
-    prompts = {debate: one.prompt() for debate, one in debates.items()}
+    prompts, texts = _debates(folder, faults)
     voters: dict[str, list[Judgement]] = defaultdict(list)
     about: dict[str, _Vote] = {}
     tally = _Tally()
@@ -79,6 +89,37 @@ def read_convarg(folder: Path, *, votes: str, name: str, least: int = 0) -> Draf
     return draft_of(_benchmark(name, kept, about, tally, least), name)
 
 
+def read_votes(folder: Path, *, votes: str) -> list[Vote]:
+    """All votes in the file's order."""
+    faults: list[Fault] = []
+    prompts, texts = _debates(folder, faults)
+    cast = [
+        Vote(
+            id=_id(vote),
+            voter=vote.worker,
+            side=vote.debate,
+            prompt=prompts[vote.debate],
+            responses=(texts[vote.debate, vote.arg1], texts[vote.debate, vote.arg2]),
+            choice=int(vote.vote),
+        )
+        for vote in _votes(folder / votes, faults)
+    ]
+    refuse(faults, votes)
+    return cast
+
+
+def _debates(folder: Path, faults: list[Fault]) -> tuple[dict[str, str], dict[tuple[str, str], str]]:
+    """The prompt of each debate side, and the text of each of its arguments."""
+    debates = read_records(folder / "debates.jsonl.gz", _Debate, faults)
+    arguments = read_records(folder / "arguments.jsonl.gz", _Argument, faults)
+    prompts = {one.debate: one.prompt() for one, _ in debates}
+    return prompts, {(one.debate, one.arg): one.text for one, _ in arguments}
+
+
+def _id(vote: _Vote) -> str:
+    return f"{vote.worker}:{vote.debate}:{vote.arg1}:{vote.arg2}"
+
+
 def _votes(path: Path, faults: list[Fault]) -> Iterator[_Vote]:
     for row, place in read_rows(path, faults):
         try:
@@ -93,7 +134,7 @@ def _judgement(vote: _Vote, prompt: str, responses: tuple[str, str], number: int
         responses=responses,
         preferred=0 if vote.vote == "1" else 1,
         reason=vote.reason or None,
-        id=f"{vote.worker}:{vote.debate}:{vote.arg1}:{vote.arg2}",
+        id=_id(vote),
         date=normalise_date(vote.time.removesuffix(" UTC")) if vote.time else None,
         sequence=None if vote.time else number,
     )

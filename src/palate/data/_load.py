@@ -14,7 +14,7 @@ from palate.data import _lampqa, _tables
 from palate.data._acl import read_acl_titles
 from palate.data._cards import LISTINGS, Listing, card_of
 from palate.data._coauthor import read_coauthor
-from palate.data._convarg import read_convarg
+from palate.data._convarg import Vote, read_convarg, read_votes
 from palate.data._draft import Draft, draft_of
 from palate.data._exchange import read_exchange
 from palate.data._faults import Fault, refuse
@@ -109,17 +109,28 @@ def _read_named(listing: Listing, spec: Spec, data_dir: Path | None, revision: s
         return _read_hub(listing, options, data_dir, revision)
     reader, known = _READERS[name]
     _only(options, known, name)
-    folder = None if data_dir is None else data_dir / listing.folder
-    if folder is None or not folder.is_dir():
-        looked = f"looked in {folder}" if folder else f"{DATA_VARIABLE} is not set"
-        raise PalateError(
-            f"{name}: the data is not here ({looked}). Get it from its source ({listing.source}), "
-            f"put it in a folder named {listing.folder}, and set {DATA_VARIABLE} to the folder above that"
-        )
+    folder = _folder(listing, data_dir)
     try:
         return reader(folder, options)
     except (LookupError, ValueError, OverflowError) as problem:
         raise PalateError(f"{folder}: the copy is damaged ({problem!r}); copy it again from its source") from problem
+
+
+def _folder(listing: Listing, data_dir: Path | None) -> Path:
+    folder = None if data_dir is None else data_dir / listing.folder
+    if folder is None or not folder.is_dir():
+        looked = f"looked in {folder}" if folder else f"{DATA_VARIABLE} is not set"
+        raise PalateError(
+            f"{listing.name}: the data is not here ({looked}). Get it from its source ({listing.source}), "
+            f"put it in a folder named {listing.folder}, and set {DATA_VARIABLE} to the folder above that"
+        )
+    return folder
+
+
+def load_votes(name: str, *, data_dir: Path | None = None) -> list[Vote]:
+    """The votes behind `convarg` or `convarg-crowdsample`, with the ties that their comparisons leave out."""
+    listing = next(one for one in LISTINGS if one.name == name)
+    return read_votes(_folder(listing, data_dir or _data_dir()), votes=_VOTES[name])
 
 
 def _simulated(options: Options, data_dir: Path | None) -> Draft:
@@ -230,16 +241,21 @@ def _yes_or_no(options: Options, name: str) -> bool:
     return value == "true"
 
 
+_VOTES = {"convarg": "votes.csv.gz", "convarg-crowdsample": "crowdsample.csv.gz"}
+
 _READERS: dict[str, tuple[Callable[[Path, Options], Draft], tuple[str, ...]]] = {
     "convarg": (
         lambda folder, options: read_convarg(
-            folder, votes="votes.csv.gz", name="convarg", least=_whole_number(options, "min")
+            folder, votes=_VOTES["convarg"], name="convarg", least=_whole_number(options, "min")
         ),
         ("min",),
     ),
     "convarg-crowdsample": (
         lambda folder, options: read_convarg(
-            folder, votes="crowdsample.csv.gz", name="convarg-crowdsample", least=_whole_number(options, "min")
+            folder,
+            votes=_VOTES["convarg-crowdsample"],
+            name="convarg-crowdsample",
+            least=_whole_number(options, "min"),
         ),
         ("min",),
     ),

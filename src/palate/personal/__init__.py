@@ -22,7 +22,7 @@ from palate.personal._named import fit_method, parse_method, read_choices
 from palate.personal._open import TrainedModel, adapt_users, load_personal
 from palate.personal._pairs import Pairs
 from palate.personal._private import PRIVATE_METHODS, PrivacySettings, Spent, learn_privately
-from palate.personal._reproduce import REPRODUCTIONS, reproduce, reproduction_lines
+from palate.personal._reproduce import REPRODUCTIONS, accuracy_lines, gain_lines, headroom_lines, reproduce
 from palate.personal._train import IMPERSONAL, train
 from palate.personal._units import units
 
@@ -46,6 +46,7 @@ __all__ = [
     "PrivacySettings",
     "Spent",
     "TrainedModel",
+    "accuracy_lines",
     "adapt_users",
     "count_marks",
     "curve_svg",
@@ -53,6 +54,8 @@ __all__ = [
     "epsilons",
     "erase_user",
     "fit_method",
+    "gain_lines",
+    "headroom_lines",
     "learn_privately",
     "load_personal",
     "make_folds",
@@ -62,7 +65,6 @@ __all__ = [
     "private_specs",
     "read_choices",
     "reproduce",
-    "reproduction_lines",
     "spent_by_models",
     "state_of",
     "strip_model",

@@ -1,0 +1,258 @@
+"""Votes between texts as regression with Gaussian processes: everybody's taste and the voter's own, in closed form.
+
+    vote = f_u(first) - f_u(second) + noise,   f_u = t + g_u,   t ~ GP(0, k / precision),   g_u ~ GP(0, x . x / own)
+
+A vote is 1, -1 or, for a tie, 0. The prior precisions are in units of the noise. With every text an inducing point
+and a Gaussian likelihood, t takes one linear solve and each g_u another, of the size of the voter's votes: hundreds
+of fits in minutes, so that everything can be chosen within the training sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from palate.data import Vote
+from palate.personal._features import Features
+from palate.personal._inducing import InducingSettings, kernel
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+Whose = Literal["own", "stranger", "ceiling"]
+
+PRECISIONS = (3.0, 10.0, 30.0, 100.0)
+OWN_PRECISIONS = (10.0, 30.0, 100.0, 300.0, 1000.0)
+GROUPS = 6
+"""Of sides: a group's settings are chosen on the others, each of which is held out in turn."""
+STRANGERS = 3
+"""Drawn for each voter and side."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ballots:
+    """Votes as arrays: which texts, whose, on which side."""
+
+    ids: list[str]
+    texts: list[str]
+    prompts: list[str]
+    """One for each text."""
+    first: Places
+    second: Places
+    voter: Places
+    side: Places
+    choice: Floats
+
+    @classmethod
+    def of(cls, votes: Sequence[Vote]) -> Ballots:
+        """Texts are told apart by what they answer, too."""
+        texts = {
+            text: place
+            for place, text in enumerate(dict.fromkeys((one.prompt, text) for one in votes for text in one.responses))
+        }
+        voters = {name: place for place, name in enumerate(sorted({one.voter for one in votes}))}
+        sides = {name: place for place, name in enumerate(sorted({one.side for one in votes}))}
+        return cls(
+            ids=[one.id for one in votes],
+            texts=[text for _, text in texts],
+            prompts=[prompt for prompt, _ in texts],
+            first=np.array([texts[one.prompt, one.responses[0]] for one in votes]),
+            second=np.array([texts[one.prompt, one.responses[1]] for one in votes]),
+            voter=np.array([voters[one.voter] for one in votes]),
+            side=np.array([sides[one.side] for one in votes]),
+            choice=np.array([one.choice for one in votes], float),
+        )
+
+    @property
+    def sides(self) -> int:
+        """How many there are."""
+        return int(self.side.max()) + 1
+
+    @property
+    def strict(self) -> NDArray[np.bool_]:
+        """Votes that prefer one of two different texts."""
+        return (self.choice != 0) & (self.first != self.second)
+
+    def margins(self, rewards: Floats, votes: Places | NDArray[np.bool_]) -> Floats:
+        """By how much the first text of each vote exceeds the second."""
+        return rewards[self.first[votes]] - rewards[self.second[votes]]
+
+    def between(self, products: Floats, left: Places, right: Places) -> Floats:
+        """(left, right): dot products of votes' differences, from those of texts."""
+        rows = products[self.first[left]] - products[self.second[left]]
+        return rows[:, self.first[right]] - rows[:, self.second[right]]
+
+    def of_voters(self) -> list[Places]:
+        """The votes of each voter."""
+        order = np.argsort(self.voter, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(self.voter[order])) + 1)
+
+
+def products(ballots: Ballots, features: str, *, smooth: bool) -> Floats:
+    """(texts, texts): the kernel of `gppl`, or dot products alone; 1 on average on the diagonal.
+
+    Columns are standardised over all texts, those of held-out sides too; no vote is read.
+    """
+    import torch
+
+    reader = Features(features)
+    rows = torch.from_numpy(reader.rows(ballots.prompts, ballots.texts, [None] * len(ballots.texts))).double()
+    if smooth:
+        distances = [torch.nn.functional.pdist(rows[:, block]).median() for block in reader.blocks.values()]
+        table = kernel(rows, rows, reader.blocks, torch.stack(distances), InducingSettings().linear)
+    else:
+        table = rows @ rows.T
+    found: Floats = table.numpy()
+    return found / float(np.diagonal(found).mean())
+
+
+def root_of(products: Floats) -> Floats:
+    """A square root: each text's row is its features."""
+    return np.linalg.cholesky(products + 1e-5 * np.eye(len(products)))
+
+
+def fit_shared(ballots: Ballots, root: Floats, precision: float, train: NDArray[np.bool_]) -> Floats:
+    """(texts,): everybody's taste, from the votes to `train` on."""
+    first, second, choice = ballots.first[train], ballots.second[train], ballots.choice[train]
+    texts = len(root)
+    pull = np.bincount(first, choice, texts) - np.bincount(second, choice, texts)
+    laplacian = np.diag(np.bincount(first, minlength=texts) + np.bincount(second, minlength=texts)).astype(float)
+    np.add.at(laplacian, (first, second), -1.0)
+    np.add.at(laplacian, (second, first), -1.0)
+    system = root.T @ (laplacian @ root) + precision * np.eye(texts)
+    rewards: Floats = root @ cho_solve(cho_factor(system, lower=True, overwrite_a=True), root.T @ pull)
+    return rewards
+
+
+def own_margins(
+    ballots: Ballots, products: Floats, shared: Floats, known: Places, asked: Places, precisions: Sequence[float]
+) -> Floats:
+    """(precisions, asked): what a voter's own taste, learned from the votes `known`, adds to margins."""
+    system = ballots.between(products, known, known)
+    missed = ballots.choice[known] - ballots.margins(shared, known)
+    across = ballots.between(products, asked, known)
+    places = np.diag_indices(len(known))
+    found = np.zeros((len(precisions), len(asked)))
+    for row, precision in enumerate(precisions):
+        regularised = system.copy()
+        regularised[places] += precision
+        found[row] = across @ cho_solve(cho_factor(regularised, lower=True, overwrite_a=True), missed)
+    return found
+
+
+class SideFolds:
+    """Predicts the votes on each side from those on the others, with settings chosen on the others."""
+
+    def __init__(self, ballots: Ballots, features: Sequence[str], own_features: Sequence[str], seed: int = 0) -> None:
+        self.ballots = ballots
+        self._roots = {name: root_of(products(ballots, name, smooth=True)) for name in features}
+        self._own = {name: products(ballots, name, smooth=False) for name in own_features}
+        self._rng = np.random.default_rng(seed)
+        self._group = self._rng.permutation(ballots.sides) % min(GROUPS, ballots.sides)
+        """Of each side."""
+        self._voters = ballots.of_voters()
+        cast = np.zeros((len(self._voters), ballots.sides), int)
+        np.add.at(cast, (ballots.voter, ballots.side), 1)
+        self._elsewhere = cast.sum(axis=1, keepdims=True) - cast
+        """(voters, sides): votes on other sides."""
+        self._grid = [(name, precision) for name in features for precision in PRECISIONS]
+        self._inner = self._held_out_twice()
+
+    def _held_out_twice(self) -> dict[tuple[int, int], Floats]:
+        """(grid, texts) for every two groups: everybody's taste by the votes on the sides of neither."""
+        of_vote = self._group[self.ballots.side]
+        found = {}
+        for one, other in combinations(range(int(self._group.max()) + 1), 2):
+            train = (of_vote != one) & (of_vote != other)
+            fits = [fit_shared(self.ballots, self._roots[name], prior, train) for name, prior in self._grid]
+            found[one, other] = found[other, one] = np.array(fits)
+        return found
+
+    def choose_shared(self, group: int, features: Sequence[str]) -> tuple[str, float]:
+        """The features and precision that best predict the votes of the other groups, by squared error."""
+        errors = np.zeros(len(self._grid))
+        for other in self._others(group):
+            asked = np.flatnonzero(self._group[self.ballots.side] == other)
+            for place, rewards in enumerate(self._inner[group, other]):
+                missed = self.ballots.choice[asked] - self.ballots.margins(rewards, asked)
+                errors[place] += missed @ missed
+        allowed = [place for place, (name, _) in enumerate(self._grid) if name in features]
+        return self._grid[min(allowed, key=lambda place: errors[place])]
+
+    def choose_own(self, group: int, shared: tuple[str, float]) -> tuple[str, float]:
+        """The same for what voters add to what everybody shares."""
+        ballots, of_vote, place = self.ballots, self._group[self.ballots.side], self._grid.index(shared)
+        errors = {name: np.zeros(len(OWN_PRECISIONS)) for name in self._own}
+        for other in self._others(group):
+            rewards = self._inner[group, other][place]
+            for votes in self._voters:
+                asked = votes[of_vote[votes] == other]
+                known = votes[(of_vote[votes] != other) & (of_vote[votes] != group)]
+                if not len(asked) or not len(known):
+                    continue
+                missed = ballots.choice[asked] - ballots.margins(rewards, asked)
+                for name, table in self._own.items():
+                    own = own_margins(ballots, table, rewards, known, asked, OWN_PRECISIONS)
+                    errors[name] += np.square(missed - own).sum(axis=1)
+        name = min(errors, key=lambda one: float(errors[one].min()))
+        return name, OWN_PRECISIONS[int(errors[name].argmin())]
+
+    def _others(self, group: int) -> list[int]:
+        return [other for other in range(int(self._group.max()) + 1) if other != group]
+
+    def shared_margins(self, features: Sequence[str]) -> tuple[Floats, Floats, list[tuple[str, float]]]:
+        """Margins of all votes by everybody's taste, the tastes (sides, texts), and what was chosen for each side."""
+        ballots = self.ballots
+        choices = [self.choose_shared(group, features) for group in range(int(self._group.max()) + 1)]
+        chosen = [choices[group] for group in self._group]
+        rewards = np.array(
+            [
+                fit_shared(ballots, self._roots[name], precision, ballots.side != side)
+                for side, (name, precision) in enumerate(chosen)
+            ]
+        )
+        margins = rewards[ballots.side, ballots.first] - rewards[ballots.side, ballots.second]
+        return margins, rewards, chosen
+
+    def choose_own_of_sides(self, chosen: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+        """What voters add on each side, given what was chosen for everybody there."""
+        own = {
+            group: self.choose_own(group, chosen[side])
+            for group in range(int(self._group.max()) + 1)
+            for side in np.flatnonzero(self._group == group)[:1]
+        }
+        return [own[group] for group in self._group.tolist()]
+
+    def own_margins(self, rewards: Floats, chosen: Sequence[tuple[str, float]], whose: Whose = "own") -> Floats:
+        """(draws, votes): what voters' tastes add, by their votes on other sides.
+
+        `stranger`: by the votes of a random voter who has as many of them elsewhere, cut to that number; where nobody
+        has as many, of the one with the most. `ceiling`: by the voter's votes on this side too, the ones asked about.
+        """
+        ballots = self.ballots
+        draws = STRANGERS if whose == "stranger" else 1
+        found = np.zeros((draws, len(ballots.ids)))
+        for voter, votes in enumerate(self._voters):
+            for side in np.unique(ballots.side[votes]).tolist():
+                asked, known = votes[ballots.side[votes] == side], votes[ballots.side[votes] != side]
+                name, precision = chosen[side]
+                for draw in range(draws if len(known) else 0):
+                    learned = {"own": known, "ceiling": votes}.get(whose)
+                    if learned is None:
+                        learned = self._stranger(voter, side, len(known))
+                    own = own_margins(ballots, self._own[name], rewards[side], learned, asked, [precision])
+                    found[draw, asked] = own[0]
+        return found
+
+    def _stranger(self, voter: int, side: int, count: int) -> Places:
+        elsewhere = self._elsewhere[:, side].copy()
+        elsewhere[voter] = 0
+        many = np.flatnonzero(elsewhere >= min(count, elsewhere.max()))
+        votes = self._voters[self._rng.choice(many)]
+        votes = votes[self.ballots.side[votes] != side]
+        return self._rng.choice(votes, min(count, len(votes)), replace=False)
