@@ -108,7 +108,7 @@ class Headroom(msgspec.Struct, frozen=True):
     """How much taste this data could show at all."""
 
     majority: float
-    """Share of strict votes that the majority of the others who voted on the same pair gets right, of all votes."""
+    """Share of strict votes that the others who voted on the same pair get right, where they have a majority."""
     longer: float
     """Share of strict votes for the longer argument."""
     longer_spread: float
@@ -172,7 +172,7 @@ def reproduce(
         tried[f"everybody's taste, {features}"] = folds.shared_margins([features])[0][None]
     shared, rewards, chosen = folds.shared_margins(wanted.features)
     report("choosing what a voter adds", 0, 1)
-    own_chosen = folds.choose_own_of_sides(chosen)
+    own_chosen = folds.choose_own(chosen)
     tried[_EVERYBODY] = shared[None]
     tried[_OWN] = shared + folds.own_margins(rewards, own_chosen)
     tried[_STRANGER] = shared + folds.own_margins(rewards, own_chosen, whose="stranger")
@@ -293,7 +293,7 @@ def headroom(votes: Sequence[Vote], ceiling: Figures, gain: Figures, habitual: i
     turned = np.where(ballots.first < ballots.second, ballots.choice, -ballots.choice)
     others = np.bincount(pair, turned)[pair] - turned
     strict = ballots.strict
-    majority = (np.sign(others[strict]) * turned[strict] + 1) / 2
+    agree = (others * turned)[strict & (others != 0)] > 0
     length = np.array([len(text) for text in ballots.texts], float)
     longer = ((np.sign(ballots.margins(length, strict)) * ballots.choice[strict]) + 1) / 2
     voter, half = ballots.voter[strict], ballots.side[strict] % 2
@@ -306,7 +306,7 @@ def headroom(votes: Sequence[Vote], ceiling: Figures, gain: Figures, habitual: i
     split = (counts[0] >= habitual / 2) & (counts[1] >= habitual / 2)
     together = float(np.corrcoef(*(own[split] / of[split] for own, of in zip(halves, counts, strict=True)))[0, 1])
     return Headroom(
-        majority=float(majority.mean()),
+        majority=float(agree.mean()),
         longer=float(longer.mean()),
         longer_spread=float(max(0.0, share.var(ddof=1) - chance.mean()) ** 0.5),
         longer_reliability=2 * together / (1 + together),

@@ -1,9 +1,10 @@
 """Votes between texts as regression with Gaussian processes: everybody's taste and the voter's own, in closed form.
 
-    vote = f_u(first) - f_u(second) + noise,   f_u = t + g_u,   t ~ GP(0, k / precision),   g_u ~ GP(0, x . x / own)
+    vote = f_u(first) - f_u(second) + noise,   f_u = (1 + s_u) t + x . d_u,
+    t ~ GP(0, k / precision),   d_u ~ N(0, 1 / own_precision),   s_u ~ N(0, SCALE_VARIANCE)
 
 A vote is 1, -1 or, for a tie, 0. The prior precisions are in units of the noise. With every text an inducing point
-and a Gaussian likelihood, t takes one linear solve and each g_u another, of the size of the voter's votes: hundreds
+and a Gaussian likelihood, t takes one linear solve and each voter another, of the size of the voter's votes: hundreds
 of fits in minutes, so that everything can be chosen within the training sides.
 """
 
@@ -11,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import coo_array
 
 from palate.data import Vote
 from palate.personal._features import Features
@@ -27,7 +29,9 @@ Places = NDArray[np.int64]
 Whose = Literal["own", "stranger", "ceiling"]
 
 PRECISIONS = (3.0, 10.0, 30.0, 100.0)
-OWN_PRECISIONS = (10.0, 30.0, 100.0, 300.0, 1000.0)
+OWN_PRECISIONS = (10.0, 30.0, 100.0, 300.0)
+SCALE_VARIANCE = 0.25
+"""Prior variance, in units of the noise, of how much more or less than others a voter follows everybody's taste."""
 GROUPS = 6
 """Of sides: a group's settings are chosen on the others, each of which is held out in turn."""
 STRANGERS = 3
@@ -84,7 +88,8 @@ class Ballots:
 
     def between(self, products: Floats, left: Places, right: Places) -> Floats:
         """(left, right): dot products of votes' differences, from those of texts."""
-        rows = products[self.first[left]] - products[self.second[left]]
+        one, other = products[self.first[left]], products[self.second[left]]
+        rows: Floats = one - other
         return rows[:, self.first[right]] - rows[:, self.second[right]]
 
     def of_voters(self) -> list[Places]:
@@ -116,33 +121,36 @@ def root_of(products: Floats) -> Floats:
     return np.linalg.cholesky(products + 1e-5 * np.eye(len(products)))
 
 
-def fit_shared(ballots: Ballots, root: Floats, precision: float, train: NDArray[np.bool_]) -> Floats:
-    """(texts,): everybody's taste, from the votes to `train` on."""
+def fit_shared(ballots: Ballots, root: Floats, precisions: Sequence[float], train: NDArray[np.bool_]) -> list[Floats]:
+    """Everybody's taste (texts,) from the votes to `train` on, for each precision."""
     first, second, choice = ballots.first[train], ballots.second[train], ballots.choice[train]
-    texts = len(root)
-    pull = np.bincount(first, choice, texts) - np.bincount(second, choice, texts)
-    laplacian = np.diag(np.bincount(first, minlength=texts) + np.bincount(second, minlength=texts)).astype(float)
-    np.add.at(laplacian, (first, second), -1.0)
-    np.add.at(laplacian, (second, first), -1.0)
-    system = root.T @ (laplacian @ root) + precision * np.eye(texts)
-    rewards: Floats = root @ cho_solve(cho_factor(system, lower=True, overwrite_a=True), root.T @ pull)
-    return rewards
+    votes, texts = np.arange(len(choice)), len(root)
+    signs = coo_array(
+        (np.repeat([1.0, -1.0], len(choice)), (np.tile(votes, 2), np.concatenate([first, second]))),
+        shape=(len(choice), texts),
+    ).tocsr()
+    system = root.T @ ((signs.T @ signs) @ root)
+    return [root @ _solve(system, precision, root.T @ (signs.T @ choice)) for precision in precisions]
 
 
-def own_margins(
-    ballots: Ballots, products: Floats, shared: Floats, known: Places, asked: Places, precisions: Sequence[float]
-) -> Floats:
-    """(precisions, asked): what a voter's own taste, learned from the votes `known`, adds to margins."""
-    system = ballots.between(products, known, known)
-    missed = ballots.choice[known] - ballots.margins(shared, known)
-    across = ballots.between(products, asked, known)
-    places = np.diag_indices(len(known))
-    found = np.zeros((len(precisions), len(asked)))
-    for row, precision in enumerate(precisions):
-        regularised = system.copy()
-        regularised[places] += precision
-        found[row] = across @ cho_solve(cho_factor(regularised, lower=True, overwrite_a=True), missed)
+def _solve(system: Floats, precision: float, target: Floats) -> Floats:
+    """Solve with the precision added to the diagonal."""
+    regularised = system.copy()
+    regularised[np.diag_indices(len(system))] += precision
+    found: Floats = cho_solve(cho_factor(regularised, lower=True, overwrite_a=True, check_finite=False), target)
     return found
+
+
+def own_part(among: Floats, across: Floats, known: Floats, asked: Floats, missed: Floats, precision: float) -> Floats:
+    """What a voter adds to the margins `asked`, from the margins `known` and what these missed of the votes.
+
+    The voter's part is a weighted sum of features, whose dot products are given, and a multiple of everybody's
+    margin: without the latter, the weights of a careless voter would be spent on everybody's taste turned down.
+    """
+    spread = precision * SCALE_VARIANCE
+    across = across + spread * np.outer(asked, known)
+    added: Floats = across @ _solve(among + spread * np.outer(known, known), precision, missed)
+    return added
 
 
 class SideFolds:
@@ -162,6 +170,7 @@ class SideFolds:
         """(voters, sides): votes on other sides."""
         self._grid = [(name, precision) for name in features for precision in PRECISIONS]
         self._inner = self._held_out_twice()
+        self._fits: dict[tuple[str, float, int], Floats] = {}
 
     def _held_out_twice(self) -> dict[tuple[int, int], Floats]:
         """(grid, texts) for every two groups: everybody's taste by the votes on the sides of neither."""
@@ -169,7 +178,7 @@ class SideFolds:
         found = {}
         for one, other in combinations(range(int(self._group.max()) + 1), 2):
             train = (of_vote != one) & (of_vote != other)
-            fits = [fit_shared(self.ballots, self._roots[name], prior, train) for name, prior in self._grid]
+            fits = [fit for root in self._roots.values() for fit in fit_shared(self.ballots, root, PRECISIONS, train)]
             found[one, other] = found[other, one] = np.array(fits)
         return found
 
@@ -184,23 +193,34 @@ class SideFolds:
         allowed = [place for place, (name, _) in enumerate(self._grid) if name in features]
         return self._grid[min(allowed, key=lambda place: errors[place])]
 
-    def choose_own(self, group: int, shared: tuple[str, float]) -> tuple[str, float]:
-        """The same for what voters add to what everybody shares."""
-        ballots, of_vote, place = self.ballots, self._group[self.ballots.side], self._grid.index(shared)
-        errors = {name: np.zeros(len(OWN_PRECISIONS)) for name in self._own}
-        for other in self._others(group):
-            rewards = self._inner[group, other][place]
-            for votes in self._voters:
-                asked = votes[of_vote[votes] == other]
-                known = votes[(of_vote[votes] != other) & (of_vote[votes] != group)]
-                if not len(asked) or not len(known):
-                    continue
-                missed = ballots.choice[asked] - ballots.margins(rewards, asked)
-                for name, table in self._own.items():
-                    own = own_margins(ballots, table, rewards, known, asked, OWN_PRECISIONS)
-                    errors[name] += np.square(missed - own).sum(axis=1)
-        name = min(errors, key=lambda one: float(errors[one].min()))
-        return name, OWN_PRECISIONS[int(errors[name].argmin())]
+    def choose_own(self, chosen: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+        """The same, for each side, of what voters add to what was chosen for everybody there."""
+        ballots, groups = self.ballots, range(int(self._group.max()) + 1)
+        shared = [self._grid.index(chosen[int(np.argmax(self._group == group))]) for group in groups]
+        options = [(name, precision) for name in self._own for precision in OWN_PRECISIONS]
+        errors = np.zeros((len(groups), len(options)))
+        for votes in self._voters:
+            tables = [ballots.between(table, votes, votes) for table in self._own.values()]
+            of_vote = self._group[ballots.side[votes]]
+            for group, other in permutations(groups, 2):
+                asked, known = of_vote == other, (of_vote != other) & (of_vote != group)
+                if asked.any() and known.any():
+                    margins = ballots.margins(self._inner[group, other][shared[group]], votes)
+                    missed = ballots.choice[votes] - margins
+                    added = [
+                        own_part(
+                            table[np.ix_(known, known)],
+                            table[np.ix_(asked, known)],
+                            margins[known],
+                            margins[asked],
+                            missed[known],
+                            precision,
+                        )
+                        for table in tables
+                        for precision in OWN_PRECISIONS
+                    ]
+                    errors[group] += np.square(missed[asked] - np.array(added)).sum(axis=1)
+        return [options[int(errors[group].argmin())] for group in self._group]
 
     def _others(self, group: int) -> list[int]:
         return [other for other in range(int(self._group.max()) + 1) if other != group]
@@ -210,23 +230,16 @@ class SideFolds:
         ballots = self.ballots
         choices = [self.choose_shared(group, features) for group in range(int(self._group.max()) + 1)]
         chosen = [choices[group] for group in self._group]
-        rewards = np.array(
-            [
-                fit_shared(ballots, self._roots[name], precision, ballots.side != side)
-                for side, (name, precision) in enumerate(chosen)
-            ]
-        )
+        rewards = np.array([self._fitted(*choice, side) for side, choice in enumerate(chosen)])
         margins = rewards[ballots.side, ballots.first] - rewards[ballots.side, ballots.second]
         return margins, rewards, chosen
 
-    def choose_own_of_sides(self, chosen: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-        """What voters add on each side, given what was chosen for everybody there."""
-        own = {
-            group: self.choose_own(group, chosen[side])
-            for group in range(int(self._group.max()) + 1)
-            for side in np.flatnonzero(self._group == group)[:1]
-        }
-        return [own[group] for group in self._group.tolist()]
+    def _fitted(self, features: str, precision: float, side: int) -> Floats:
+        key = features, precision, side
+        if key not in self._fits:
+            train = self.ballots.side != side
+            [self._fits[key]] = fit_shared(self.ballots, self._roots[features], [precision], train)
+        return self._fits[key]
 
     def own_margins(self, rewards: Floats, chosen: Sequence[tuple[str, float]], whose: Whose = "own") -> Floats:
         """(draws, votes): what voters' tastes add, by their votes on other sides.
@@ -245,8 +258,15 @@ class SideFolds:
                     learned = {"own": known, "ceiling": votes}.get(whose)
                     if learned is None:
                         learned = self._stranger(voter, side, len(known))
-                    own = own_margins(ballots, self._own[name], rewards[side], learned, asked, [precision])
-                    found[draw, asked] = own[0]
+                    table, margins = self._own[name], ballots.margins(rewards[side], learned)
+                    found[draw, asked] = own_part(
+                        ballots.between(table, learned, learned),
+                        ballots.between(table, asked, learned),
+                        margins,
+                        ballots.margins(rewards[side], asked),
+                        ballots.choice[learned] - margins,
+                        precision,
+                    )
         return found
 
     def _stranger(self, voter: int, side: int, count: int) -> Places:
