@@ -18,9 +18,9 @@ def reproduce(
     data: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Run a published experiment, one ingredient at a time, and set our figures beside the paper's.
+    """Run a published experiment and set our figures beside the paper's, by the paper's metric and by votes.
 
-    The same command goes on where it stopped; every run folder it makes can be read with `palate report`.
+    Run the same command again to resume; `palate report` reads the run folder of the methods named in the table.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from scipy.stats import t as student
 from palate.data import Vote, load_votes
 from palate.evaluate import Report, Run, Summary
 from palate.personal._train import IMPERSONAL, train
-from palate.personal._votes import Ballots, Floats, SideFolds
+from palate.personal._votes import LENGTH, OWN_PRECISIONS, Ballots, Floats, SideFolds
 from palate.records import unknown_name
 
 MUCH = 50
@@ -66,7 +66,7 @@ REPRODUCTIONS = {
         ),
         plain="traits+minilm",
         features=("traits+minilm", "traits+minilm:all", "traits+minilm:all+smollm2:all"),
-        own_features=("traits", "minilm:all"),
+        own_features=(LENGTH, "traits", "minilm:all"),
     ),
 }
 
@@ -116,7 +116,7 @@ class Headroom(msgspec.Struct, frozen=True):
     longer_reliability: float
     """Correlation of a voter's share between two halves of the sides, stepped up to all sides (Spearman-Brown)."""
     ceiling: Figures
-    """Accuracy of own weights that have seen the very votes they are asked about. No model; a bound."""
+    """Accuracy with each voter's weight on length learned from the very votes asked about. No model; a bound."""
     smallest: tuple[float, float]
     """The personal gain that would be found four times in five, by fold and by vote."""
 
@@ -175,12 +175,13 @@ def reproduce(
     own_chosen = folds.choose_own(chosen)
     tried[_EVERYBODY] = shared[None]
     tried[_OWN] = shared + folds.own_margins(rewards, own_chosen)
-    tried[_STRANGER] = shared + folds.own_margins(rewards, own_chosen, whose="stranger")
-    ceiling = shared + folds.own_margins(rewards, own_chosen, whose="ceiling")
+    tried[_STRANGER] = shared + folds.own_margins(rewards, own_chosen, "stranger")
+    oracle = [(LENGTH, OWN_PRECISIONS[0])] * ballots.sides
+    ceiling = shared + folds.own_margins(rewards, oracle, "ceiling")
     measure = Measure(ballots)
     credits = {model: measure.credits(margins) for model, margins in tried.items()}
     gains = tuple(
-        Gain(f"{better}, over {other}", measure.figures(credits[better] - credits[other]))
+        Gain(f"{better} over {other}", measure.figures(credits[better] - credits[other]))
         for better, other in (
             (_OWN, _EVERYBODY),
             (_OWN, _STRANGER),
@@ -204,8 +205,8 @@ def reproduce(
 
 _EVERYBODY, _OWN, _STRANGER = (
     "everybody's taste, features chosen within",
-    "and the voter's own weights",
-    "and a stranger's weights",
+    "with the voter's own weights",
+    "with a stranger's weights",
 )
 
 
@@ -282,7 +283,7 @@ def _figure(value: float, influence: Floats, by_side: Floats) -> Figure:
 
 
 def _variance(influence: Floats) -> float:
-    count = np.count_nonzero(influence)
+    count = int(np.count_nonzero(influence))
     return float(np.square(influence).sum()) * count / max(1, count - 1)
 
 
@@ -304,7 +305,8 @@ def headroom(votes: Sequence[Vote], ceiling: Figures, gain: Figures, habitual: i
     halves = [np.bincount(voter[half == one], longer[half == one], len(count)) for one in (0, 1)]
     counts = [np.bincount(voter[half == one], minlength=len(count)) for one in (0, 1)]
     split = (counts[0] >= habitual / 2) & (counts[1] >= habitual / 2)
-    together = float(np.corrcoef(*(own[split] / of[split] for own, of in zip(halves, counts, strict=True)))[0, 1])
+    shares = [own[split] / of[split] for own, of in zip(halves, counts, strict=True)]
+    together = float(np.corrcoef(shares[0], shares[1])[0, 1])
     return Headroom(
         majority=float(agree.mean()),
         longer=float(longer.mean()),
@@ -319,31 +321,22 @@ def _smallest(figure: Figure) -> float:
     return POWER * (figure.high - figure.low) / 2 / 1.96
 
 
-Line = tuple[str, str, str, str, str]
-
-
-def accuracy_lines(wanted: Reproduction, reached: Reproduced) -> list[Line]:
+def accuracy_lines(wanted: Reproduction, reached: Reproduced) -> list[list[str]]:
     """Published figures first, then ours; a paper gives its own metric only."""
     published = [
         (f"{one.method}, published", f"{one.everybody:.2f}", f"{one.much_known:.2f}") for one in wanted.published
     ]
     ours = [(row.model, row.accuracy) for row in reached.rows]
-    ours.append(("own weights that saw the answers: a ceiling", reached.headroom.ceiling))
+    ours.append(("a ceiling: own weight on length, answers seen", reached.headroom.ceiling))
     return [
-        *((*one, "", "") for one in published),
-        *((model, *(_written(one) for one in _in_order(figures))) for model, figures in ours),
+        *([*one, "", ""] for one in published),
+        *([model, *(_written(one) for one in _in_order(figures))] for model, figures in ours),
     ]
 
 
-def gain_lines(reached: Reproduced) -> list[Line]:
+def gain_lines(reached: Reproduced) -> list[list[str]]:
     """Gains in points."""
-    return [
-        (
-            one.what,
-            *(f"{100 * of.value:+.1f} ({100 * of.low:+.1f} to {100 * of.high:+.1f})" for of in _in_order(one.gain)),
-        )
-        for one in reached.gains
-    ]
+    return [[one.what, *(_points(figure) for figure in _in_order(one.gain))] for one in reached.gains]
 
 
 def headroom_lines(room: Headroom) -> list[str]:
@@ -363,3 +356,7 @@ def _in_order(figures: Figures) -> tuple[Figure, Figure, Figure, Figure]:
 
 def _written(figure: Figure) -> str:
     return f"{figure.value:.3f} ± {(figure.high - figure.low) / 2:.3f}"
+
+
+def _points(gain: Figure) -> str:
+    return f"{100 * gain.value:+.1f} ({100 * gain.low:+.1f} to {100 * gain.high:+.1f})"

@@ -1,7 +1,7 @@
 """Votes between texts as regression with Gaussian processes: everybody's taste and the voter's own, in closed form.
 
-    vote = f_u(first) - f_u(second) + noise,   f_u = (1 + s_u) t + x . d_u,
-    t ~ GP(0, k / precision),   d_u ~ N(0, 1 / own_precision),   s_u ~ N(0, SCALE_VARIANCE)
+    vote = f_u(first) - f_u(second) + noise,   f_u = t + x . d_u,
+    t ~ GP(0, k / precision),   d_u ~ N(0, 1 / own_precision)
 
 A vote is 1, -1 or, for a tie, 0. The prior precisions are in units of the noise. With every text an inducing point
 and a Gaussian likelihood, t takes one linear solve and each voter another, of the size of the voter's votes: hundreds
@@ -29,9 +29,9 @@ Places = NDArray[np.int64]
 Whose = Literal["own", "stranger", "ceiling"]
 
 PRECISIONS = (3.0, 10.0, 30.0, 100.0)
-OWN_PRECISIONS = (10.0, 30.0, 100.0, 300.0)
-SCALE_VARIANCE = 0.25
-"""Prior variance, in units of the noise, of how much more or less than others a voter follows everybody's taste."""
+OWN_PRECISIONS = (3.0, 10.0, 30.0, 100.0, 300.0)
+LENGTH = "length"
+"""As the name of features: the logarithm of the number of characters, the simplest habit there is."""
 GROUPS = 6
 """Of sides: a group's settings are chosen on the others, each of which is held out in turn."""
 STRANGERS = 3
@@ -80,7 +80,7 @@ class Ballots:
     @property
     def strict(self) -> NDArray[np.bool_]:
         """Votes that prefer one of two different texts."""
-        return (self.choice != 0) & (self.first != self.second)
+        return np.not_equal(self.choice, 0) & np.not_equal(self.first, self.second)
 
     def margins(self, rewards: Floats, votes: Places | NDArray[np.bool_]) -> Floats:
         """By how much the first text of each vote exceeds the second."""
@@ -88,8 +88,7 @@ class Ballots:
 
     def between(self, products: Floats, left: Places, right: Places) -> Floats:
         """(left, right): dot products of votes' differences, from those of texts."""
-        one, other = products[self.first[left]], products[self.second[left]]
-        rows: Floats = one - other
+        rows: Floats = products[self.first[left]] - products[self.second[left]]
         return rows[:, self.first[right]] - rows[:, self.second[right]]
 
     def of_voters(self) -> list[Places]:
@@ -105,6 +104,10 @@ def products(ballots: Ballots, features: str, *, smooth: bool) -> Floats:
     """
     import torch
 
+    if features == LENGTH:
+        length = np.log([len(text) for text in ballots.texts])
+        length = (length - length.mean()) / length.std()
+        return np.outer(length, length)
     reader = Features(features)
     rows = torch.from_numpy(reader.rows(ballots.prompts, ballots.texts, [None] * len(ballots.texts))).double()
     if smooth:
@@ -118,7 +121,7 @@ def products(ballots: Ballots, features: str, *, smooth: bool) -> Floats:
 
 def root_of(products: Floats) -> Floats:
     """A square root: each text's row is its features."""
-    return np.linalg.cholesky(products + 1e-5 * np.eye(len(products)))
+    return np.linalg.cholesky(products + 1e-5 * np.eye(len(products))).astype(np.float64)
 
 
 def fit_shared(ballots: Ballots, root: Floats, precisions: Sequence[float], train: NDArray[np.bool_]) -> list[Floats]:
@@ -130,27 +133,15 @@ def fit_shared(ballots: Ballots, root: Floats, precisions: Sequence[float], trai
         shape=(len(choice), texts),
     ).tocsr()
     system = root.T @ ((signs.T @ signs) @ root)
-    return [root @ _solve(system, precision, root.T @ (signs.T @ choice)) for precision in precisions]
+    return [root @ solve(system, precision, root.T @ (signs.T @ choice)) for precision in precisions]
 
 
-def _solve(system: Floats, precision: float, target: Floats) -> Floats:
+def solve(system: Floats, precision: float, target: Floats) -> Floats:
     """Solve with the precision added to the diagonal."""
     regularised = system.copy()
     regularised[np.diag_indices(len(system))] += precision
     found: Floats = cho_solve(cho_factor(regularised, lower=True, overwrite_a=True, check_finite=False), target)
     return found
-
-
-def own_part(among: Floats, across: Floats, known: Floats, asked: Floats, missed: Floats, precision: float) -> Floats:
-    """What a voter adds to the margins `asked`, from the margins `known` and what these missed of the votes.
-
-    The voter's part is a weighted sum of features, whose dot products are given, and a multiple of everybody's
-    margin: without the latter, the weights of a careless voter would be spent on everybody's taste turned down.
-    """
-    spread = precision * SCALE_VARIANCE
-    across = across + spread * np.outer(asked, known)
-    added: Floats = across @ _solve(among + spread * np.outer(known, known), precision, missed)
-    return added
 
 
 class SideFolds:
@@ -170,7 +161,7 @@ class SideFolds:
         """(voters, sides): votes on other sides."""
         self._grid = [(name, precision) for name in features for precision in PRECISIONS]
         self._inner = self._held_out_twice()
-        self._fits: dict[tuple[str, float, int], Floats] = {}
+        self._fits: dict[tuple[tuple[str, float], int], Floats] = {}
 
     def _held_out_twice(self) -> dict[tuple[int, int], Floats]:
         """(grid, texts) for every two groups: everybody's taste by the votes on the sides of neither."""
@@ -205,17 +196,9 @@ class SideFolds:
             for group, other in permutations(groups, 2):
                 asked, known = of_vote == other, (of_vote != other) & (of_vote != group)
                 if asked.any() and known.any():
-                    margins = ballots.margins(self._inner[group, other][shared[group]], votes)
-                    missed = ballots.choice[votes] - margins
+                    missed = ballots.choice[votes] - ballots.margins(self._inner[group, other][shared[group]], votes)
                     added = [
-                        own_part(
-                            table[np.ix_(known, known)],
-                            table[np.ix_(asked, known)],
-                            margins[known],
-                            margins[asked],
-                            missed[known],
-                            precision,
-                        )
+                        table[np.ix_(asked, known)] @ solve(table[np.ix_(known, known)], precision, missed[known])
                         for table in tables
                         for precision in OWN_PRECISIONS
                     ]
@@ -230,16 +213,16 @@ class SideFolds:
         ballots = self.ballots
         choices = [self.choose_shared(group, features) for group in range(int(self._group.max()) + 1)]
         chosen = [choices[group] for group in self._group]
-        rewards = np.array([self._fitted(*choice, side) for side, choice in enumerate(chosen)])
+        rewards = np.array([self._fitted(choice, side) for side, choice in enumerate(chosen)])
         margins = rewards[ballots.side, ballots.first] - rewards[ballots.side, ballots.second]
         return margins, rewards, chosen
 
-    def _fitted(self, features: str, precision: float, side: int) -> Floats:
-        key = features, precision, side
-        if key not in self._fits:
-            train = self.ballots.side != side
-            [self._fits[key]] = fit_shared(self.ballots, self._roots[features], [precision], train)
-        return self._fits[key]
+    def _fitted(self, choice: tuple[str, float], side: int) -> Floats:
+        if (choice, side) not in self._fits:
+            features, precision = choice
+            fits = fit_shared(self.ballots, self._roots[features], [precision], self.ballots.side != side)
+            self._fits[choice, side] = fits[0]
+        return self._fits[choice, side]
 
     def own_margins(self, rewards: Floats, chosen: Sequence[tuple[str, float]], whose: Whose = "own") -> Floats:
         """(draws, votes): what voters' tastes add, by their votes on other sides.
@@ -258,15 +241,10 @@ class SideFolds:
                     learned = {"own": known, "ceiling": votes}.get(whose)
                     if learned is None:
                         learned = self._stranger(voter, side, len(known))
-                    table, margins = self._own[name], ballots.margins(rewards[side], learned)
-                    found[draw, asked] = own_part(
-                        ballots.between(table, learned, learned),
-                        ballots.between(table, asked, learned),
-                        margins,
-                        ballots.margins(rewards[side], asked),
-                        ballots.choice[learned] - margins,
-                        precision,
-                    )
+                    table = self._own[name]
+                    missed = ballots.choice[learned] - ballots.margins(rewards[side], learned)
+                    weights = solve(ballots.between(table, learned, learned), precision, missed)
+                    found[draw, asked] = ballots.between(table, asked, learned) @ weights
         return found
 
     def _stranger(self, voter: int, side: int, count: int) -> Places:
