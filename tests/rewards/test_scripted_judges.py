@@ -231,6 +231,6 @@ def test_a_run_with_verdicts_in_text_is_read_again(monkeypatch: pytest.MonkeyPat
     judged, again = (Ratings.of(run, again=again).rated(judge.name, "none") for again in (False, True))
     for item in run.items():
         longer = max(range(2), key=lambda index: len(item.responses[index]))
-        assert scores(judged[item.id])[longer] == 1.0
+        assert scores(judged[item.id, 0])[longer] == 1.0
     assert summarise(run, again=True).results[0].orders == summary.results[0].orders
     assert again == judged

@@ -92,11 +92,13 @@ class Ratings:
         return self._shown.get(view, [])
 
     def empty(self, view: str) -> NDArray[np.bool_]:
-        """Which items had nothing to show under this view."""
+        """Which items had nothing to show under this view, or a user of whom a trained model knows nothing."""
         empty, full = (np.zeros(len(self.items), dtype=bool) for _ in range(2))
         for line in self.shown(view):
-            if line.item in self._place and view not in self._by_name:
-                (full if line.parts else empty)[self._place[line.item]] = True
+            if line.item in self._place:
+                place = self._place[line.item]
+                known = view in self._by_name and self.items[place].known != 0
+                (full if line.parts or known else empty)[place] = True
         return empty & ~full
 
     def rated(self, rm: str, view: str) -> Rated:

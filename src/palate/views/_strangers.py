@@ -28,7 +28,7 @@ class Strangers:
 
     def __init__(self, whole: Benchmark, users: set[str], history: History, *, seed: int) -> None:
         self._whole, self._history, self._seed = whole, history, seed
-        self._everybody = sorted(users)
+        self._users, self._everybody = users, sorted(users)
         self._by_category: dict[str, set[str]] = {}
         self._by_prompt: dict[str, set[str]] = {}
         self._by_pair: dict[object, set[str]] = {}
@@ -74,7 +74,7 @@ class Strangers:
                 if user in avoided:
                     continue
                 avoided.add(user)
-                if user in self._whole.users and not self._history.wrote(self._whole.users[user], item):
+                if user in self._users and not self._history.wrote(self._whole.users[user], item):
                     yield user, closeness
 
     def _of_pair(self, item: Item) -> list[tuple[Closeness, list[str]]]:
