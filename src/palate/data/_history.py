@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Generic, TypeVar
 
@@ -26,24 +26,51 @@ class Visible(msgspec.Struct, Generic[Event], frozen=True):
     withheld: int
 
 
-class _Judged(msgspec.Struct, frozen=True):
-    """A judgement with what it is recognised by."""
+class _Past:
+    """One user's judgements, and what each of them is recognised by."""
 
-    judgement: Judgement
-    prompt: str
+    def __init__(self, user: User, split: Callable[[Iterable[str]], _Texts]) -> None:
+        self.user = user
+        self._by_group: dict[int, list[int]] = {}
+        self._by_short: dict[tuple[str, str], list[int]] = {}
+        self._around: list[str] = []
+        """The words of the prompt and of the reason: a later turn of a conversation holds the answer of an earlier."""
+        for place, judgement in enumerate(user.judgements):
+            texts, prompt = split(judgement.responses), text_key(judgement.prompt)
+            for group in texts.groups:
+                self._by_group.setdefault(group, []).append(place)
+            for short in texts.short:
+                self._by_short.setdefault((prompt, short), []).append(place)
+            reason = f"{text_key(judgement.reason)} " if judgement.reason else ""
+            self._around.append(f" {prompt} {reason}")
+        self._all_around = "\n".join(self._around)
+
+    def telling(self, offered: _Offered) -> set[int]:
+        """The places of the judgements that hold a text of the item."""
+        found = {place for group in offered.texts.groups for place in self._by_group.get(group, ())}
+        for short in offered.texts.short:
+            found.update(self._by_short.get((offered.prompt, short), ()))
+        for text in offered.quoted:
+            if text in self._all_around:
+                found.update(place for place, around in enumerate(self._around) if text in around)
+        return found
+
+
+class _Texts(msgspec.Struct, frozen=True):
+    """Some responses: the groups of the long ones, the short ones themselves, and the long ones by their keys."""
+
     groups: frozenset[int]
     short: frozenset[str]
-    around: str
-    """The words of the prompt and of the reason: a later turn of a conversation holds the answer of an earlier one."""
+    long: tuple[str, ...]
 
 
 class _Offered(msgspec.Struct, frozen=True):
     """What an item must not be shown with."""
 
     prompt: str
-    groups: frozenset[int]
-    short: frozenset[str]
-    long: tuple[str, ...]
+    texts: _Texts
+    quoted: tuple[str, ...]
+    """Those that would not stand in another text by chance, as they would stand there."""
     narrative: str
 
 
@@ -57,7 +84,7 @@ class History:
 
     def __init__(self, benchmark: Benchmark) -> None:
         self._benchmark = benchmark
-        self._judged: dict[str, tuple[User, list[_Judged]]] = {}
+        self._pasts: dict[str, _Past] = {}
         self._offers: dict[str, tuple[Item, _Offered]] = {}
 
     @cached_property
@@ -80,48 +107,47 @@ class History:
 
     def judgements(self, user: User, item: Item) -> Visible[Judgement]:
         """The user's judgements that may be shown for the item."""
-        earlier = [one for one in self._known(user) if _before(one.judgement, item, user)]
-        if not earlier:
+        if not user.judgements:
             return Visible([], 0)
-        offered = self._offered(item)
-        kept = [one.judgement for one in earlier if not _shares(one, offered)]
+        telling = self._past(user).telling(self._offered(item))
+        earlier = [place for place, one in enumerate(user.judgements) if _before(one, item, user)]
+        kept = [user.judgements[place] for place in earlier if place not in telling]
         return Visible(_oldest_first(kept), len(earlier) - len(kept))
+
+    def withheld_judgements(self, user: User, item: Item) -> int:
+        """How many of the user's earlier judgements hold a text of the item."""
+        telling = self._past(user).telling(self._offered(item)) if user.judgements else ()
+        return sum(_before(user.judgements[place], item, user) for place in telling)
 
     def wrote(self, user: User, item: Item) -> bool:
         """Whether the user is the author of one of the item's responses."""
-        long = self._offered(item).long
+        long = self._offered(item).texts.long
         return any(holds(text_key(post.text), text) for post in user.posts for text in long)
 
-    def _known(self, user: User) -> list[_Judged]:
-        held, known = self._judged.get(user.id, (None, []))
-        if held is not user:
-            known = [self._recognised(one) for one in user.judgements]
-            self._judged[user.id] = user, known
-        return known
-
-    def _recognised(self, judgement: Judgement) -> _Judged:
-        groups, short, _ = self._split(judgement.responses)
-        prompt = text_key(judgement.prompt)
-        around = f" {prompt} {text_key(judgement.reason)} " if judgement.reason else f" {prompt} "
-        return _Judged(judgement, prompt, groups, short, around)
+    def _past(self, user: User) -> _Past:
+        past = self._pasts.get(user.id)
+        if past is None or past.user is not user:
+            past = self._pasts[user.id] = _Past(user, self._split)
+        return past
 
     def _offered(self, item: Item) -> _Offered:
         held, offered = self._offers.get(item.id, (None, None))
         if offered is None or held is not item:
-            groups, short, long = self._split(responses_of(item))
+            texts = self._split(responses_of(item))
             narrative = text_key(item.privileged.narrative or "")
-            offered = _Offered(text_key(item.prompt), groups, short, long, narrative)
+            quoted = tuple(f" {text} " for text in texts.long if len(text) >= HELD)
+            offered = _Offered(text_key(item.prompt), texts, quoted, narrative)
             if len(self._offers) >= MOST_KEPT:
                 self._offers.clear()
             self._offers[item.id] = item, offered
         return offered
 
-    def _split(self, texts: Iterable[str]) -> tuple[frozenset[int], frozenset[str], tuple[str, ...]]:
+    def _split(self, texts: Iterable[str]) -> _Texts:
         keys = {text: text_key(text) for text in texts}
         long = [text for text, key in keys.items() if not is_short(key)]
         groups = frozenset(group for text in long for group in self.texts.groups(text))
         short = frozenset(key for key in keys.values() if is_short(key))
-        return groups, short, tuple(keys[text] for text in long)
+        return _Texts(groups, short, tuple(keys[text] for text in long))
 
 
 def responses_of(item: Item) -> tuple[str, ...]:
@@ -131,16 +157,8 @@ def responses_of(item: Item) -> tuple[str, ...]:
     return tuple(text for text in (item.text, *item.alternatives) if text)
 
 
-def _shares(one: _Judged, offered: _Offered) -> bool:
-    if not one.groups.isdisjoint(offered.groups):
-        return True
-    if one.prompt == offered.prompt and not one.short.isdisjoint(offered.short):
-        return True
-    return any(len(text) >= HELD and f" {text} " in one.around for text in offered.long)
-
-
 def _tells(post: str, offered: _Offered) -> bool:
-    if any(holds(post, text) for text in offered.long):
+    if any(holds(post, text) for text in offered.texts.long):
         return True
     return bool(offered.narrative) and (holds(post, offered.narrative) or holds(offered.narrative, post))
 

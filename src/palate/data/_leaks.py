@@ -37,7 +37,7 @@ def history_faults(draft: Draft) -> Iterator[Fault]:
             completions=tuple(item for item, _ in draft.completions),
         )
     )
-    judged = [(item.id, place) for item, place in items if history.judgements(users[item.user_id], item).withheld]
+    judged = [(item.id, place) for item, place in items if history.withheld_judgements(users[item.user_id], item)]
     posted = [(item.id, place) for item, place in items if history.posts(users[item.user_id], item).withheld]
     for found, holds in (
         (judged, "an earlier judgement of the user holds one of its responses"),

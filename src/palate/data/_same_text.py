@@ -56,20 +56,30 @@ def holds(text: str, part: str) -> bool:
     """
     if len(part) < HELD:
         return text == part and not is_short(part)
-    padded = f" {text} "
-    if f" {part} " in padded:
-        return True
-    words = part.split(" ")
-    if len(words) < LONG or len(text) < SAME * SAME * len(part):
+    if len(text) < SAME * SAME * len(part):
         return False
-    trigrams = {" ".join(words[start : start + 3]) for start in range(len(words) - 2)}
-    may_miss = len(trigrams) - math.ceil(SAME * len(trigrams))
-    for trigram in trigrams:
-        if f" {trigram} " not in padded:
+    if part in text and f" {part} " in f" {text} ":
+        return True
+    wanted = _runs_of_three(part)
+    if not wanted:
+        return False
+    there = _runs_of_three(text)
+    may_miss = len(wanted) - math.ceil(SAME * len(wanted))
+    for run in wanted:
+        if run not in there:
             may_miss -= 1
             if may_miss < 0:
                 return False
     return True
+
+
+@lru_cache(maxsize=4096)
+def _runs_of_three(key: str) -> frozenset[str]:
+    """The word trigrams of a long text; none of a short one."""
+    words = key.split(" ")
+    if len(words) < LONG:
+        return frozenset()
+    return frozenset(" ".join(words[start : start + 3]) for start in range(len(words) - 2))
 
 
 class SameTexts:
