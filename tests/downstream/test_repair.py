@@ -60,7 +60,7 @@ def makers(tiny_models: TinyModels) -> dict[str, Make]:
             weights=[1.0], limit=4, out=out,
         ).run,
         "steer": lambda out: steer(
-            few(), policy, ["overlap"], critic=CRITIC, view="posts:1", in_context=["posts:1"], drawing=drawing,
+            few(), policy, ["overlap"], critic=CRITIC, views=["posts:1"], in_context=["posts:1"], drawing=drawing,
             top_k=2, limit=4, out=out,
         ).run,
         "ppo": lambda out: ppo(
