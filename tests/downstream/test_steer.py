@@ -225,6 +225,12 @@ def test_what_a_person_sees(table: SteerSummary) -> None:
     assert max(map(len, text.splitlines())) <= 100
     for words in ("guided by overlap", "ROUGE-L", "policy alone,", "best of 2 by", "What the user's own view brings"):
         assert words in text
+    narrow = Console(width=80, record=True, file=io.StringIO())
+    print_steer(table, narrow)
+    lines = [line.rstrip() for line in narrow.export_text().splitlines()]
+    gains = lines[next(place for place, line in enumerate(lines) if line.startswith("What the user's own view")) :]
+    assert "  best of 2 by overlap, seeing posts:2" in gains  # a name is not broken to fit beside its numbers
+    assert any(line.split()[:3] == ["reward", "accuracy", "none"] for line in gains)
     page = steer_page(table)
     assert page.count("<circle") == 4 and page.count("<rect") == 2  # two guides in two pictures, two choosers in one
     assert "Differences" in page and "http://" not in page.replace("http://www.w3.org", "")

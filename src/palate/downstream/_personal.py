@@ -381,17 +381,17 @@ def personal_table(gains: Sequence[PersonalGain]) -> Table | None:
     views, measures = ({gain.view for gain in gains}, {gain.measure for gain in gains})
     seeing = f", seeing {gains[0].view}" if len(views) == 1 else ""
     by = f", by {gains[0].measure}" if len(measures) == 1 else ""
-    words = ("who", *([] if by else ["by"]), *([] if seeing else ["seeing"]), "over")
+    words = ("who", *([] if by else ["by"]), "over")
     return Table(
         title=f"What the user's own view brings{seeing}{by}, where it shows something",
         titles=(*words, "gain", "95%", "q", "users", "n"),
         words=len(words),
+        headings=True,
         rows=[
             (
-                gain.who,
+                gain.who if seeing else f"{gain.who}, seeing {gain.view}",
                 *([] if by else [gain.measure]),
-                *([] if seeing else [gain.view]),
-                gain.over,
+                gain.over.partition(":")[0],  # whose it is; the rest is the user's own view
                 _amount_alone(gain) + ("*" if gain.q < CLEAR else " "),
                 _limits(gain),
                 chance_of_error(gain.q),

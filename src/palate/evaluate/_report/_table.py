@@ -26,6 +26,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     words: int
     """How many of the columns hold words."""
     rows: Sequence[tuple[str, ...]]
+    headings: bool = False
+    """Whether a terminal prints the first column above its rows instead of beside them."""
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.titles) for row in self.rows):
