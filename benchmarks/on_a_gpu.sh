@@ -4,7 +4,7 @@
 #   bash benchmarks/on_a_gpu.sh figures              # all parts
 #   bash benchmarks/on_a_gpu.sh figures bon ppo      # only these parts
 #
-# `steer` reads ACL titles and SQuALITY from where PALATE_DATA points; the others need no data.
+# `steer` reads ACL titles from where PALATE_DATA points; the others need no data.
 # The same line goes on where it was stopped: runs are kept in FOLDER/runs, and a part that is done is not done again.
 set -uo pipefail
 
@@ -33,14 +33,11 @@ palate() { "$python" -m palate "$@"; }
 ppo_tuned() { # a learning rate for each reward on one seed, then other users at these rates
     local ours=("$python" benchmarks/ppo_sim.py --batch-tokens 32768 --at-once 3)
     "${ours[@]}" --out "$folder/ppo-tuning" --tune "$folder/rates.json" &&
-        "${ours[@]}" --out "$folder/ppo" --rates "$folder/rates.json" --picture "$folder/ppo-curves.svg"
+        "${ours[@]}" --out "$folder/ppo" --rates "$folder/rates.json" --steps 36 --seeds 200 201 \
+            --picture "$folder/ppo-curves.svg"
 }
 model=smollm2,device=cuda
-steering=(--policy "$model" --rm embedding --rm overlap --rm "likelihood:$model" -n 16 --temperature 0.7 --out "$folder/runs")
-examples=()
-for picked in posts:3 posts:3@recent posts:3@random; do # the user's own, and a stranger's picked alike
-    examples+=(--in-context "$picked" --in-context "swapped:$picked")
-done
+views=(--view none --view posts:5 --view swapped)
 
 for name in ${parts[*]}; do
     case $name in
@@ -55,12 +52,11 @@ for name in ${parts[*]}; do
         steer)
             part titles-pairs palate data convert acl-titles "$folder/titles" --pairs --rejected-by "$model" \
                 -n 8 --tokens 48 --limit 600
-            part titles palate steer "$folder/titles" "${steering[@]}" "${examples[@]}" --tokens 48 --limit 300 \
-                --view none --view posts:5 --view swapped
+            part titles palate steer "$folder/titles" --policy "$model" --rm embedding --rm overlap \
+                --rm "likelihood:$model" -n 16 --temperature 0.7 --tokens 48 --limit 150 "${views[@]}" \
+                --in-context posts:3 --in-context swapped:posts:3 --out "$folder/runs"
             part titles-bon palate bon "$folder/titles" --policy "$model" --rm embedding --critic reference -n 8 \
-                --temperature 0.7 --tokens 48 --limit 120 --view none --view posts:5 --view swapped --out "$folder/runs"
-            part squality palate steer squality "${steering[@]}" "${examples[@]}" --budget words:800 \
-                --tokens 128 --limit 200 --view none --view posts:3 --view swapped
+                --temperature 0.7 --tokens 48 --limit 120 "${views[@]}" --out "$folder/runs"
             ;;
         ppo) part ppo ppo_tuned ;;
         *) echo "no part is called $name; there are bon, guide, serve, steer, ppo, scoring and sampling" >&2 && exit 2 ;;
