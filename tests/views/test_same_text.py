@@ -15,6 +15,7 @@ LONG = (
     "the stove, and wait two hours more than the recipe says before you look at it again."
 )
 NEARLY = LONG.replace("two hours", "three hours")
+EDITED = " ".join("indeed" if place % 10 == 4 else word for place, word in enumerate(LONG.split()))
 OTHER = "Buy a machine that keeps its own warmth, and think of something else while it does the work for you."
 
 
@@ -38,10 +39,13 @@ def shown(*judgements: Judgement, item: Comparison | None = None, posts: tuple[s
         choice(LONG, "Something else that was said."),
         choice("Something else that was said.", LONG.upper()),
         choice(NEARLY, "Something else that was said."),
+        choice(" ".join(LONG.split()[:12]), "Something else that was said."),
+        choice(f"{LONG} I hope that this helps, and do write again!", "Something else that was said."),
+        choice(EDITED, "Something else that was said."),
         choice("Go on.", "Stop here.", prompt=f"You said: {OTHER} What then?"),
         choice("Go on, please.", "Stop here, please.", reason=f"Because of this: {LONG}"),
     ],
-    ids=["ranking", "case", "nearly", "later turn", "reason"],
+    ids=["ranking", "case", "nearly", "cut", "added to", "one word in ten", "later turn", "reason"],
 )
 def test_a_judgement_with_a_text_of_the_item_is_withheld_and_counted(judgement: Judgement) -> None:
     view = shown(judgement, choice("Wholly different words here.", "And these are others."))
@@ -78,26 +82,28 @@ def test_what_a_completion_really_says_is_not_shown_for_it() -> None:
 def test_every_text_is_the_same_as_itself_and_groups_do_not_depend_on_order(texts: list[str]) -> None:
     one, other = SameTexts(texts), SameTexts(texts[::-1])
     for text in texts:
-        assert len(one.groups(text)) == 1
-    same = [[a.groups(x) == a.groups(y) for x in texts for y in texts] for a in (one, other)]
+        assert one.number(text) in one.like(text)
+    same = [[a.number(x) in a.like(y) for x in texts for y in texts] for a in (one, other)]
     assert same[0] == same[1]
 
 
 words = st.sampled_from("the a bread dough kettle oven light warm cold wait hour two bowl towel look said".split())
 
 
-@given(st.lists(words, min_size=30, max_size=60), st.integers(0, 59), words)
-def test_like_texts_are_found_by_exact_counting(text: list[str], place: int, word: str) -> None:
+@given(st.lists(words, min_size=30, max_size=60), st.lists(st.tuples(st.integers(0, 59), words), max_size=12))
+def test_like_texts_are_found_by_exact_counting(text: list[str], edits: list[tuple[int, str]]) -> None:
     changed = [*text]
-    changed[place % len(text)] = word
+    for place, word in edits:
+        changed[place % len(text)] = word
     one, other = " ".join(text), " ".join(changed)
 
     def trigrams(words: list[str]) -> set[tuple[str, ...]]:
         return {tuple(words[start : start + 3]) for start in range(len(words) - 2)}
 
     first, second = trigrams(text), trigrams(changed)
-    like = len(first & second) / len(first | second) >= 0.8
+    shorter = min(len(first), len(second))
+    like = len(first & second) >= max(0.3 * shorter, min(5, shorter))
     texts = SameTexts([one, other])
-    assert (texts.groups(one) == texts.groups(other)) == (like or one == other)
-    assert bool(SameTexts([one]).groups(other)) == (like or one == other)
+    assert (texts.number(one) in texts.like(other)) == (texts.number(other) in texts.like(one)) == like
+    assert bool(SameTexts([one]).like(other)) == like
     assert holds(text_key(f"Before. {one} After."), text_key(one))

@@ -111,3 +111,25 @@ def test_a_trained_users_stranger_is_known_by_half_to_twice_as_many_choices() ->
     found = [builder.build(parse_view("swapped:user"), held.comparisons, draw)[0] for draw in range(2)]
     assert isinstance(found[0], View) and (found[0].user_id, found[0].by_name) == ("like", True)
     assert isinstance(found[1], Missing)
+
+
+def test_strangers_show_as_many_pieces_about_the_question_and_its_category() -> None:
+    """Else a taste that everybody has for one topic would look like one of the person."""
+
+    def chose(user: str, *topics: str) -> User:
+        made = [judged(user, number, prompt=f"a question of {topic}") for number, topic in enumerate(topics)]
+        return User(id=user, judgements=tuple(made))
+
+    people = [chose("ann", "tea", "tea", "tea", "milk")]
+    people += [chose(f"other{number}", "milk", "milk", "tea", "tea", "milk", "tea") for number in range(4)]
+    topics = [
+        asked(f"{topic}{user.id}", user.id, category=topic, prompt=f"a question of {topic}")
+        for user in people
+        for topic in ("tea", "milk")
+    ]
+    held = benchmark(people, asked("q", "ann", category="tea", prompt="another question of tea"), *topics)
+    own = ViewBuilder(held).build(parse_view("judgements:4"), held.comparisons[:1])[0]
+    for view in (own, *strangers(held)):
+        assert isinstance(view, View)
+        shown = [part.judgement.prompt for part in view.parts if part.judgement]
+        assert sorted(shown) == ["a question of milk", *["a question of tea"] * 3], view.user_id

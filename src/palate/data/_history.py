@@ -31,14 +31,14 @@ class _Past:
 
     def __init__(self, user: User, split: Callable[[Iterable[str]], _Texts]) -> None:
         self.user = user
-        self._by_group: dict[int, list[int]] = {}
+        self._by_text: dict[int, list[int]] = {}
         self._by_short: dict[tuple[str, str], list[int]] = {}
         self._around: list[str] = []
         """The words of the prompt and of the reason: a later turn of a conversation holds the answer of an earlier."""
         for place, judgement in enumerate(user.judgements):
             texts, prompt = split(judgement.responses), text_key(judgement.prompt)
-            for group in texts.groups:
-                self._by_group.setdefault(group, []).append(place)
+            for number in texts.numbers:
+                self._by_text.setdefault(number, []).append(place)
             for short in texts.short:
                 self._by_short.setdefault((prompt, short), []).append(place)
             reason = f"{text_key(judgement.reason)} " if judgement.reason else ""
@@ -47,7 +47,7 @@ class _Past:
 
     def telling(self, offered: _Offered) -> set[int]:
         """The places of the judgements that hold a text of the item."""
-        found = {place for group in offered.texts.groups for place in self._by_group.get(group, ())}
+        found = {place for number in offered.like for place in self._by_text.get(number, ())}
         for short in offered.texts.short:
             found.update(self._by_short.get((offered.prompt, short), ()))
         for text in offered.quoted:
@@ -57,9 +57,9 @@ class _Past:
 
 
 class _Texts(msgspec.Struct, frozen=True):
-    """Some responses: the groups of the long ones, the short ones themselves, and the long ones by their keys."""
+    """Some responses: the numbers of the long ones, the short ones themselves, and the long ones by their keys."""
 
-    groups: frozenset[int]
+    numbers: frozenset[int]
     short: frozenset[str]
     long: tuple[str, ...]
 
@@ -69,6 +69,8 @@ class _Offered(msgspec.Struct, frozen=True):
 
     prompt: str
     texts: _Texts
+    like: frozenset[int]
+    """The numbers of all texts that count as the same as one of the responses."""
     quoted: tuple[str, ...]
     """Those that would not stand in another text by chance, as they would stand there."""
     narrative: str
@@ -136,7 +138,8 @@ class History:
             texts = self._split(responses_of(item))
             narrative = text_key(item.privileged.narrative or "")
             quoted = tuple(f" {text} " for text in texts.long if len(text) >= HELD)
-            offered = _Offered(text_key(item.prompt), texts, quoted, narrative)
+            like = frozenset(number for text in responses_of(item) for number in self.texts.like(text))
+            offered = _Offered(text_key(item.prompt), texts, like, quoted, narrative)
             if len(self._offers) >= MOST_KEPT:
                 self._offers.clear()
             self._offers[item.id] = item, offered
@@ -145,9 +148,9 @@ class History:
     def _split(self, texts: Iterable[str]) -> _Texts:
         keys = {text: text_key(text) for text in texts}
         long = [text for text, key in keys.items() if not is_short(key)]
-        groups = frozenset(group for text in long for group in self.texts.groups(text))
+        numbers = frozenset(number for text in long if (number := self.texts.number(text)) is not None)
         short = frozenset(key for key in keys.values() if is_short(key))
-        return _Texts(groups, short, tuple(keys[text] for text in long))
+        return _Texts(numbers, short, tuple(keys[text] for text in long))
 
 
 def responses_of(item: Item) -> tuple[str, ...]:

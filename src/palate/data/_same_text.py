@@ -14,12 +14,12 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
-SAME = 0.8
-"""Two long texts are the same from this Jaccard similarity of their word trigrams on; one holds another from this
-share of the other's trigrams on."""
+SAME = 0.3
+"""Two long texts are the same where they share this part of the word trigrams of the shorter one: copies that were cut,
+added to, or each had one word in ten changed. A text holds another from this part of the other's trigrams on."""
+FEWEST = 5
+"""And at least this many trigrams, or all that there are: a turn of phrase is no copy."""
 LONG = 8
 """Words from which texts are compared by trigrams; shorter ones have to agree word for word."""
 SHORT = 3
@@ -30,6 +30,8 @@ HELD = 40
 Codes = NDArray[np.uint64]
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 _STEP = np.uint64(0x9E3779B97F4A7C15)
+_COMMON = 500
+"""A trigram of more texts than this, such as *as a language*, does not by itself make two texts worth comparing."""
 
 
 @lru_cache(maxsize=20_000)
@@ -56,7 +58,7 @@ def holds(text: str, part: str) -> bool:
     """
     if len(part) < HELD:
         return text == part and not is_short(part)
-    if len(text) < SAME * SAME * len(part):
+    if len(text) < SAME * len(part) / 2:
         return False
     if part in text and f" {part} " in f" {text} ":
         return True
@@ -64,13 +66,18 @@ def holds(text: str, part: str) -> bool:
     if not wanted:
         return False
     there = _runs_of_three(text)
-    may_miss = len(wanted) - math.ceil(SAME * len(wanted))
+    may_miss = len(wanted) - _enough(len(wanted))
     for run in wanted:
         if run not in there:
             may_miss -= 1
             if may_miss < 0:
                 return False
     return True
+
+
+def _enough(trigrams: int) -> int:
+    """How many trigrams of a text another has to share."""
+    return max(math.ceil(SAME * trigrams), min(trigrams, FEWEST))
 
 
 @lru_cache(maxsize=4096)
@@ -83,41 +90,41 @@ def _runs_of_three(key: str) -> frozenset[str]:
 
 
 class SameTexts:
-    """Groups of texts that count as the same, directly or through others.
+    """Some texts, and which of them count as the same.
 
     >>> texts = SameTexts(["Use the oven light.", "use the oven light", "Buy a machine that bakes."])
-    >>> texts.groups("USE THE OVEN LIGHT!") == texts.groups("Use the oven light.")
+    >>> texts.like("USE THE OVEN LIGHT!") == {texts.number("Use the oven light.")}
     True
-    >>> texts.groups("Something that nobody said.")
+    >>> texts.like("Something that nobody said.")
     frozenset()
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._place: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
         for text in texts:
-            self._place.setdefault(text_key(text), len(self._place))
+            self._numbers.setdefault(text_key(text), len(self._numbers))
         self._vocabulary: dict[str, int] = {}
-        self._codes = [self._trigrams(key, learn=True) for key in self._place]
-        every = np.concatenate([np.empty(0, np.uint64), *self._codes])
-        self._known, self._counts = np.unique(every, return_counts=True)
-        self._postings: dict[int, list[int]] = {}
-        pairs = []
-        for place, codes in enumerate(self._codes):
-            pairs += [(place, other) for other in self._like(codes)]
-            for code in self._prefix(codes):
-                self._postings.setdefault(int(code), []).append(place)
-        rows, columns = zip(*pairs, strict=True) if pairs else ((), ())
-        size = len(self._place)
-        graph = coo_array((np.ones(len(pairs)), (rows, columns)), shape=(size, size))
-        self._group: list[int] = connected_components(graph, directed=False)[1].tolist() if size else []
+        self._codes = [self._trigrams(key, learn=True) for key in self._numbers]
+        self._sizes = np.array([len(codes) for codes in self._codes], np.intp)
+        flat = np.concatenate([np.empty(0, np.uint64), *self._codes])
+        order = np.argsort(flat, kind="stable")
+        self._flat = flat[order]
+        self._owners = np.repeat(np.arange(len(self._codes)), self._sizes)[order]
+        self._found: dict[int, frozenset[int]] = {}
 
-    def groups(self, text: str) -> frozenset[int]:
-        """The group of a text; of a text that is new here, the groups of those that it is like."""
+    def number(self, text: str) -> int | None:
+        """By which number a text goes here; None for one that was not given."""
+        return self._numbers.get(text_key(text))
+
+    def like(self, text: str) -> frozenset[int]:
+        """The numbers of the texts that count as the same as this one, itself among them."""
         key = text_key(text)
-        place = self._place.get(key)
-        if place is not None:
-            return frozenset((self._group[place],))
-        return frozenset(self._group[other] for other in self._like(self._trigrams(key)))
+        number = self._numbers.get(key)
+        if number is None:
+            return self._like(self._trigrams(key))
+        if number not in self._found:
+            self._found[number] = self._like(self._codes[number]) | {number}
+        return self._found[number]
 
     def _trigrams(self, key: str, *, learn: bool = False) -> Codes:
         """A number for each distinct run of three words; none for a text of few words."""
@@ -130,23 +137,23 @@ class SameTexts:
         codes = np.array([self._vocabulary.get(word, 0) for word in words], np.uint64)
         return np.unique((codes[:-2] * _STEP + codes[1:-1]) * _STEP + codes[2:])
 
-    def _prefix(self, codes: Codes) -> Codes:
-        """The rarest trigrams, as many as guarantee that two like texts have one of them in common."""
+    def _like(self, codes: Codes) -> frozenset[int]:
         if not len(codes):
-            return codes
-        places = np.minimum(np.searchsorted(self._known, codes), len(self._known) - 1)
-        counts = np.where(self._known[places] == codes, self._counts[places], 0) if len(self._known) else codes * 0
-        rarest = codes[np.lexsort((codes, counts))]
-        return rarest[: len(codes) - math.ceil(SAME * len(codes)) + 1]
-
-    def _like(self, codes: Codes) -> list[int]:
-        """The places of the texts met so far that are the same as the one with these trigrams."""
-        met = {place for code in self._prefix(codes) for place in self._postings.get(int(code), ())}
-        return [place for place in sorted(met) if _jaccard(codes, self._codes[place]) >= SAME]
-
-
-def _jaccard(one: Codes, other: Codes) -> float:
-    if min(len(one), len(other)) < SAME * max(len(one), len(other)):
-        return 0.0
-    shared = len(np.intersect1d(one, other, assume_unique=True))
-    return shared / (len(one) + len(other) - shared)
+            return frozenset()
+        starts, ends = (np.searchsorted(self._flat, codes, side=side) for side in ("left", "right"))
+        rare = (ends > starts) & (ends - starts <= _COMMON)
+        met = [self._owners[start:end] for start, end in zip(starts[rare], ends[rare], strict=True)]
+        if not met:
+            return frozenset()
+        others, shared = np.unique(np.concatenate(met), return_counts=True)
+        common = int(np.count_nonzero(ends - starts > _COMMON))
+        found = []
+        for other, rarely in zip(others.tolist(), shared.tolist(), strict=True):
+            enough = _enough(min(len(codes), len(self._codes[other])))
+            if rarely + common < enough:
+                continue
+            if common:
+                rarely = len(np.intersect1d(codes, self._codes[other], assume_unique=True))
+            if rarely >= enough:
+                found.append(other)
+        return frozenset(found)

@@ -13,7 +13,7 @@ from palate import __version__
 from palate.records import Card
 from palate.views import Budget, ViewSpec
 
-FORMAT = 1
+FORMAT = 2
 
 
 class HashedSettings(msgspec.Struct, frozen=True, kw_only=True):

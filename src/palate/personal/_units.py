@@ -33,7 +33,7 @@ class Links:
             if is_short(key):
                 found.add(f"answer\x00{question}\x00{key}")
             else:
-                found.update(f"text\x00{group}" for group in self._texts.groups(text))
+                found.update(f"text\x00{number}" for number in self._texts.like(text))
         if isinstance(choice, Comparison):
             found.update(f"item\x00{name}" for name in (choice.id, choice.twin) if name)
             found.update([f"group\x00{choice.group}"] if choice.group else ())

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from palate.data import History, Item
+from palate.data import History, Item, text_key
 from palate.engine import Failure
-from palate.records import Benchmark, Judgement, PalateError, Part, Post, User, View
+from palate.records import Benchmark, Comparison, Judgement, PalateError, Part, Post, User, View
 from palate.views._budget import Budget, counter, fit
 from palate.views._render import aspect_part, demographics_part, judgement_part, post_part, values_part
 from palate.views._retrievers import Retriever, Search, make_retriever
-from palate.views._spec import WRITTEN, Piece, ViewSpec
+from palate.views._spec import HISTORY, WRITTEN, Piece, ViewSpec
 from palate.views._strangers import Closeness, Strangers
 from palate.views._written import Writer
 
@@ -22,6 +22,10 @@ READ_BY_WRITER = (Piece("judgements", 4), Piece("posts", 8))
 
 
 NO_STRANGER = "nobody else has as much of such a profile from before this item"
+
+
+NEARLY = 0.1
+"""By how much more than twofold two shares of choices about a category may differ, since few choices make them rough."""
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -36,6 +40,8 @@ class _Subject(msgspec.Struct, frozen=True):
     user: User
     amounts: dict[str, int]
     closeness: Closeness | None = None
+    near: dict[str, Counter[int]] = {}
+    """For a stranger, how many pieces of each kind should be how near to the item, as the user's own are."""
 
 
 class ViewBuilder:
@@ -66,6 +72,14 @@ class ViewBuilder:
         self.history = History(whole or benchmark)
         self._strangers = Strangers(whole or benchmark, set(benchmark.users), self.history, seed=seed)
         self._matched: dict[tuple[ViewSpec, str], list[_Subject]] = {}
+        self._category_of: dict[str, str] = {}
+        for asked in ((whole or benchmark).comparisons, (whole or benchmark).completions):
+            self._category_of.update({text_key(one.prompt): one.category for one in asked if one.category})
+        self._topics: dict[int, tuple[str, str | None]] = {}
+        self._items_of: dict[str, list[Comparison]] = {}
+        for comparison in (whole or benchmark).comparisons:
+            self._items_of.setdefault(comparison.user_id, []).append(comparison)
+        self._asked_of: dict[str, Counter[str]] = {}
         self._known = known if known is not None else _choices(whole or benchmark)
 
     def require(self, spec: ViewSpec) -> None:
@@ -151,34 +165,74 @@ class ViewBuilder:
         )
 
     def _matching(self, spec: ViewSpec, item: Item) -> list[_Subject]:
-        """As many strangers as the view wants who can show as much as the user: as many pieces of each kind.
+        """As many strangers as the view wants who can show what the user shows: as many pieces of each kind, as many
+        of them about the item's own question, and as many about its category.
 
-        Where they are too few, those who can show at least half as many. What a trained model knows of somebody
-        cannot be cut to a number, so there a stranger is known by half to twice as many choices.
+        Where they are too few, those who come nearest and can show at least half as many. What a trained model knows
+        of somebody cannot be cut to a number, so there a stranger is known by half to twice as many choices, and half
+        to twice as large a share of them is about the item's category.
         """
         key = spec, item.id
         if key in self._matched:
             return self._matched[key]
-        needed = self._amounts(spec, self._benchmark.users[item.user_id], item)
+        own = self._benchmark.users[item.user_id]
+        needed = self._amounts(spec, own, item)
+        near = {kind: self._nearness(own, kind, item, needed[kind]) for kind in HISTORY if needed.get(kind)}
+        share = self._share_near(own, item) if spec.shows("user") else 0.0
         enough: list[_Subject] = []
-        half: list[_Subject] = []
+        half: list[tuple[int, _Subject]] = []
         for user_id, closeness in self._strangers.of(item, co_annotators=spec.whose == "co-annotator"):
             user = self._benchmark.users[user_id]
             there = self._amounts(spec, user, item)
             if not needed.get("user", 0) <= 2 * there.get("user", 0) <= 4 * needed.get("user", 0):
                 continue
+            if spec.shows("user") and not share / 2 - NEARLY <= self._share_near(user, item) <= 2 * share + NEARLY:
+                continue
             shown = {kind: min(there[kind], count) for kind, count in needed.items() if kind != "user"}
-            subject = _Subject(user, shown, closeness)
+            subject = _Subject(user, shown, closeness, near)
             lacking = sum(needed[kind] - count for kind, count in shown.items())
-            if not lacking:
+            if lacking > sum(shown.values()):
+                continue
+            lacking += sum((wanted - self._nearness(user, kind, item)).total() for kind, wanted in near.items())
+            if lacking:
+                half.append((lacking, subject))
+            else:
                 enough.append(subject)
-            elif lacking <= sum(shown.values()):
-                half.append(subject)
             if len(enough) == spec.draws:
                 break
-        half.sort(key=lambda subject: -sum(subject.amounts.values()))
-        self._matched[key] = (enough + half)[: spec.draws]
+        half.sort(key=lambda one: one[0])
+        self._matched[key] = (enough + [subject for _, subject in half])[: spec.draws]
         return self._matched[key]
+
+    def _nearness(self, user: User, kind: str, item: Item, most: int | None = None) -> Counter[int]:
+        """How many pieces of this kind are how near to the item: of all, or of the most relevant."""
+        history = self._visible(user, kind, item)[0]
+        if most is not None and most < len(history):
+            [order] = self.retriever.rank([_search(kind, item, history)])
+            return Counter(self._near(history[index], item) for index in order[:most])
+        return Counter(self._near(event, item) for event in history)
+
+    def _share_near(self, user: User, item: Item) -> float:
+        """The share of a user's other choices that are about the item's category, or else its question."""
+        if user.id not in self._asked_of:
+            choices = [*user.judgements, *self._items_of.get(user.id, ())]
+            prompts = {(text_key(one.prompt), one.responses): text_key(one.prompt) for one in choices}.values()
+            self._asked_of[user.id] = Counter(self._category_of.get(prompt, prompt) for prompt in prompts)
+        counts = self._asked_of[user.id]
+        itself = int(user.id == item.user_id)
+        return max(0, counts[item.category or text_key(item.prompt)] - itself) / max(1, counts.total() - itself)
+
+    def _near(self, event: Post | Judgement, item: Item) -> int:
+        """2 where it is about the item's own question, 1 where it is about its category, else 0."""
+        if isinstance(event, Post):
+            return int(event.category is not None and event.category == item.category)
+        if id(event) not in self._topics:
+            prompt = text_key(event.prompt)
+            self._topics[id(event)] = prompt, self._category_of.get(prompt)
+        prompt, category = self._topics[id(event)]
+        if prompt == text_key(item.prompt):
+            return 2
+        return int(category is not None and category == item.category)
 
     def _amounts(self, spec: ViewSpec, user: User, item: Item) -> dict[str, int]:
         """How many pieces of each kind this user's view of the item shows."""
@@ -231,16 +285,27 @@ class ViewBuilder:
                 )
                 events.append(shown)
                 withheld[index] += held_back
-            searches = [
-                Search(f"{piece.kind}\x00{item.id}", item.prompt, [_searched(event) for event in history])
-                for item, history in zip(items, events, strict=True)
-            ]
+            searches = [_search(piece.kind, item, history) for item, history in zip(items, events, strict=True)]
             orders = (retriever or self.retriever).rank(searches)
-            for parts, history, order, subject in zip(ranked, events, orders, whose, strict=True):
+            for parts, item, history, order, subject in zip(ranked, items, events, orders, whose, strict=True):
                 most = 0 if isinstance(subject, Missing) else subject.amounts[piece.kind]
                 most = most if piece.most is None else min(most, piece.most)
-                parts.append([_part(history[index]) for index in order[:most]])
+                shown_first = [history[index] for index in order]
+                if not isinstance(subject, Missing) and piece.kind in subject.near:
+                    shown_first = self._alike(shown_first, item, subject.near[piece.kind])
+                parts.append([_part(event) for event in shown_first[:most]])
         return ranked, withheld
+
+    def _alike(self, history: Sequence[Post | Judgement], item: Item, near: Counter[int]) -> list[Post | Judgement]:
+        """A stranger's history with as many near and far pieces in front as the user's own view shows."""
+        left = Counter(near)
+        front: list[Post | Judgement] = []
+        rest: list[Post | Judgement] = []
+        for event in history:
+            nearness = self._near(event, item)
+            (front if left[nearness] > 0 else rest).append(event)
+            left[nearness] -= 1
+        return front + rest
 
     def _view(
         self,
@@ -293,6 +358,10 @@ def _choices(benchmark: Benchmark) -> Mapping[str, int]:
     counts = Counter(item.user_id for item in benchmark.comparisons)
     counts.update({user.id: len(user.judgements) for user in benchmark.users.values()})
     return counts
+
+
+def _search(kind: str, item: Item, history: Sequence[Post | Judgement]) -> Search:
+    return Search(f"{kind}\x00{item.id}", item.prompt, [_searched(event) for event in history])
 
 
 def _searched(event: Post | Judgement) -> str:

@@ -14,7 +14,7 @@ Closeness = Literal["same pair", "topic and batch", "topic", "batch", "anybody"]
 """What a stranger has in common with the user: they judged the same pair, have items of the same category, were asked
 some of the same questions, or nothing that is known."""
 
-TRIED = 200
+TRIED = 60
 """Strangers drawn from each circle before the next is tried."""
 
 

@@ -13,7 +13,7 @@ ViewKind = Literal["none", "profile", "stranger", "oracle"]
 CONTROLS = frozenset({"random", "longest", "shortest", "first", "overlap"})
 """Reward models that understand nothing: what they reach is free."""
 
-_STRANGERS = ("swapped", "twin")
+_STRANGERS = ("swapped", "co-annotator", "twin")
 _ORDER: dict[ViewKind, int] = {"none": 0, "profile": 1, "stranger": 2, "oracle": 3}
 
 
@@ -126,8 +126,8 @@ def _group(summary: Summary, rm: str, several_strangers: bool) -> Group:
 def _row(summary: Summary, result: Result, several_strangers: bool) -> Row:
     own = [gain for gain in summary.gains if (gain.rm, gain.view) == (result.rm, result.view)]
     strangers = [gain for gain in own if is_stranger(summary, gain)]
-    # A twin wants the opposite, so a gain over the twin flatters: a plain stranger comes first.
-    strangers.sort(key=lambda gain: _head(gain.over) != "swapped")
+    # The hardest control decides. A twin wants the opposite, so a gain over the twin flatters and comes last.
+    strangers.sort(key=lambda gain: (_head(gain.over) == "twin", gain.gain if gain.low is None else gain.low))
     named = result.of is not None and several_strangers and result.of not in result.view
     return Row(
         result=result,

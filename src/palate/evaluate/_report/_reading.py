@@ -76,7 +76,7 @@ def _sentence(summary: Summary, row: Row) -> Sentence:
     numbers = f"seeing {row.label} " + _numbers(row.over_none, row.over_stranger)
     verdict = _VERDICTS[over_none, over_stranger]
     if verdict == USES:
-        verdict += _against_overlap(summary, row)
+        verdict += _against_overlap(summary, row) + _against_blind(summary, row)
     return Sentence(numbers, verdict)
 
 
@@ -145,6 +145,8 @@ def _interval(gain: Gain) -> str:
 def _whom(gain: Gain) -> str:
     if gain.over == "none":
         return "no profile"
+    if gain.over.startswith("co-annotator"):
+        return "the profile of somebody who judged the same pair"
     return "the twin's profile" if gain.over.startswith("twin") else "a stranger's profile"
 
 
@@ -170,6 +172,19 @@ _VERDICTS: dict[tuple[Direction, Direction], str] = {
     ("absent", "down"): _STRANGER_BETTER,
     ("absent", "absent"): "add the views none and swapped to learn whether it uses the person",
 }
+
+
+def _against_blind(summary: Summary, row: Row) -> str:
+    """A control that reads nothing of the person and still gets more: what was used may be no taste."""
+    blind = [
+        result
+        for result in summary.results
+        if is_control(result.rm) and result.view == row.result.view and not result.rm.startswith("overlap")
+    ]
+    best = max(blind, key=lambda result: result.accuracy or 0.0, default=None)
+    if best is None or best.accuracy is None or best.accuracy <= (row.result.accuracy or 0.0):
+        return ""
+    return f", though {best.rm}, which reads nothing of the person, gets {percent(best.accuracy)}"
 
 
 def _against_overlap(summary: Summary, row: Row) -> str:
