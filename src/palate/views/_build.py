@@ -25,7 +25,7 @@ NO_STRANGER = "nobody else has as much of such a profile from before this item"
 
 
 NEARLY = 0.1
-"""By how much more than twofold two shares of choices about a category may differ, since few choices make them rough."""
+"""By how much two shares of choices about a category may differ beyond twofold: of few choices they are rough."""
 
 
 class Missing(msgspec.Struct, frozen=True):
