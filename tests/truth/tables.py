@@ -146,3 +146,30 @@ def demographics_only(consistency: float, seed: int = 0) -> Benchmark:
                 )
             )  # fmt: skip
     return Benchmark(card=CARD, users=users, comparisons=tuple(items))
+
+
+def topics(seed: int = 0) -> Benchmark:
+    """Everybody likes the longer text on some topics and the shorter on others; who asks about what is all that
+    differs between people, so that nothing is personal."""
+    draw = random.Random(f"topics {seed}")
+    users, items = {}, []
+    for person in range(48):
+        asked = [person % 8] * 9 + draw.sample(range(8), 4)
+        own = []
+        for number, topic in enumerate(draw.sample(asked, len(asked))):
+            texts = pair(draw)
+            wanted = int(len(texts[1]) > len(texts[0])) ^ (topic % 2)
+            preferred = wanted if draw.random() < 0.9 else 1 - wanted
+            one = Judgement(
+                id=f"{person}-{number}", prompt=f"question {topic} {draw.randrange(3)}", responses=texts,
+                preferred=preferred, sequence=number,
+            )  # fmt: skip
+            own.append(one)
+            items.append(
+                Comparison(
+                    id=one.id or "", user_id=f"p{person}", prompt=one.prompt, responses=texts, preferred=preferred,
+                    category=f"topic {topic}", sequence=number,
+                )
+            )  # fmt: skip
+        users[f"p{person}"] = User(id=f"p{person}", judgements=tuple(own))
+    return Benchmark(card=CARD, users=users, comparisons=tuple(items))

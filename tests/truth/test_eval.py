@@ -10,7 +10,7 @@ import pytest
 from palate.audit import selftest
 from palate.evaluate import Gain, evaluate, is_clear_gain
 from palate.records import Ask, Benchmark, Rating, View
-from truth.tables import SHAPES, demographics_only, posts_only, table
+from truth.tables import SHAPES, demographics_only, posts_only, table, topics
 
 
 class Habit:
@@ -69,6 +69,12 @@ def test_a_ranking_does_not_give_its_own_answer_away(tmp_path: Path) -> None:
     """Whoever ranks at random has no taste, though what they took once they took again."""
     gain = measured(table("rankings", consistency=0.0), tmp_path, "overlap", "judgements:8")["swapped"]
     assert abs(gain.gain) < 0.1 and not is_clear_gain(gain)
+
+
+def test_what_everybody_likes_of_a_topic_is_not_taken_for_the_persons_taste(tmp_path: Path) -> None:
+    found = measured(topics(), tmp_path, Habit(), "judgements:4")
+    assert found["none"].gain > 0.1 and is_clear_gain(found["none"])
+    assert abs(found["swapped"].gain) < 0.05 and not is_clear_gain(found["swapped"])
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, "posts", "demographics"])
