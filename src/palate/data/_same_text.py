@@ -11,18 +11,17 @@ import math
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-SAME = 0.4
-"""Two long texts are the same where they share this part of the word pairs of the shorter one: copies that were cut,
-added to, or each had one word in ten changed. A text holds another from this part of the other's pairs on."""
+SAME = 0.3
+"""Two long texts are the same where they share this part of the word trigrams of the shorter one: copies that were cut,
+added to, or each had one word in ten changed. A text holds another from this part of the other's trigrams on."""
 FEWEST = 5
-"""And at least this many pairs, or all that there are: a turn of phrase is no copy."""
+"""And at least this many trigrams, or all that there are: a turn of phrase is no copy."""
 LONG = 8
-"""Words from which texts are compared by pairs of neighbouring words; shorter ones have to agree word for word."""
+"""Words from which texts are compared by trigrams; shorter ones have to agree word for word."""
 SHORT = 3
 """A text of fewer words, such as *Yes.*, is said by many: it is the same only as an answer to the same prompt."""
 HELD = 40
@@ -32,7 +31,7 @@ Codes = NDArray[np.uint64]
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _COMMON = 500
-"""A pair of words of more texts than this, such as *of the*, does not by itself make two texts worth comparing."""
+"""A trigram of more texts than this, such as *as a language*, does not by itself make two texts worth comparing."""
 
 
 @lru_cache(maxsize=20_000)
@@ -63,10 +62,10 @@ def holds(text: str, part: str) -> bool:
         return False
     if part in text and f" {part} " in f" {text} ":
         return True
-    wanted = _word_pairs(part)
+    wanted = _runs_of_three(part)
     if not wanted:
         return False
-    there = _word_pairs(text)
+    there = _runs_of_three(text)
     may_miss = len(wanted) - _enough(len(wanted))
     for run in wanted:
         if run not in there:
@@ -76,18 +75,18 @@ def holds(text: str, part: str) -> bool:
     return True
 
 
-def _enough(pairs: int) -> int:
-    """How many pairs of a text another has to share."""
-    return max(math.ceil(SAME * pairs), min(pairs, FEWEST))
+def _enough(trigrams: int) -> int:
+    """How many trigrams of a text another has to share."""
+    return max(math.ceil(SAME * trigrams), min(trigrams, FEWEST))
 
 
 @lru_cache(maxsize=4096)
-def _word_pairs(key: str) -> frozenset[str]:
-    """The word pairs of a long text; none of a short one."""
+def _runs_of_three(key: str) -> frozenset[str]:
+    """The word trigrams of a long text; none of a short one."""
     words = key.split(" ")
     if len(words) < LONG:
         return frozenset()
-    return frozenset(map(" ".join, pairwise(words)))
+    return frozenset(" ".join(words[start : start + 3]) for start in range(len(words) - 2))
 
 
 class SameTexts:
@@ -105,7 +104,7 @@ class SameTexts:
         for text in texts:
             self._numbers.setdefault(text_key(text), len(self._numbers))
         self._vocabulary: dict[str, int] = {}
-        self._codes = [self._pairs(key, learn=True) for key in self._numbers]
+        self._codes = [self._trigrams(key, learn=True) for key in self._numbers]
         self._sizes = np.array([len(codes) for codes in self._codes], np.intp)
         flat = np.concatenate([np.empty(0, np.uint64), *self._codes])
         order = np.argsort(flat, kind="stable")
@@ -122,13 +121,13 @@ class SameTexts:
         key = text_key(text)
         number = self._numbers.get(key)
         if number is None:
-            return self._like(self._pairs(key))
+            return self._like(self._trigrams(key))
         if number not in self._found:
             self._found[number] = self._like(self._codes[number]) | {number}
         return self._found[number]
 
-    def _pairs(self, key: str, *, learn: bool = False) -> Codes:
-        """A number for each distinct pair of neighbouring words; none for a text of few words."""
+    def _trigrams(self, key: str, *, learn: bool = False) -> Codes:
+        """A number for each distinct run of three words; none for a text of few words."""
         words = key.split(" ")
         if len(words) < LONG:
             return np.empty(0, np.uint64)
@@ -136,7 +135,7 @@ class SameTexts:
             for word in words:
                 self._vocabulary.setdefault(word, len(self._vocabulary) + 1)
         codes = np.array([self._vocabulary.get(word, 0) for word in words], np.uint64)
-        return np.unique(codes[:-1] * _STEP + codes[1:])
+        return np.unique((codes[:-2] * _STEP + codes[1:-1]) * _STEP + codes[2:])
 
     def _like(self, codes: Codes) -> frozenset[int]:
         if not len(codes):
@@ -148,13 +147,13 @@ class SameTexts:
             return frozenset()
         others, shared = np.unique(np.concatenate(met), return_counts=True)
         common = int(np.count_nonzero(ends - starts > _COMMON))
-        shorter = np.minimum(self._sizes[others], len(codes))
-        enough = np.maximum(np.ceil(SAME * shorter), np.minimum(shorter, FEWEST))
         found = []
-        for place in np.flatnonzero(shared + common >= enough).tolist():
-            other, both = int(others[place]), int(shared[place])
+        for other, rarely in zip(others.tolist(), shared.tolist(), strict=True):
+            enough = _enough(min(len(codes), len(self._codes[other])))
+            if rarely + common < enough:
+                continue
             if common:
-                both = len(np.intersect1d(codes, self._codes[other], assume_unique=True))
-            if both >= enough[place]:
+                rarely = len(np.intersect1d(codes, self._codes[other], assume_unique=True))
+            if rarely >= enough:
                 found.append(other)
         return frozenset(found)
