@@ -102,7 +102,7 @@ def test_like_texts_are_found_by_exact_counting(text: list[str], edits: list[tup
 
     first, second = trigrams(text), trigrams(changed)
     shorter = min(len(first), len(second))
-    like = len(first & second) >= max(0.3 * shorter, min(5, shorter))
+    like = len(first & second) >= max(0.3 * shorter, min(6, shorter))
     texts = SameTexts([one, other])
     assert (texts.number(one) in texts.like(other)) == (texts.number(other) in texts.like(one)) == like
     assert bool(SameTexts([one]).like(other)) == like

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 SAME = 0.3
 """Two long texts are the same where they share this part of the word trigrams of the shorter one: copies that were cut,
 added to, or each had one word in ten changed. A text holds another from this part of the other's trigrams on."""
-FEWEST = 5
+FEWEST = 6
 """And at least this many trigrams, or all that there are: a turn of phrase is no copy."""
 LONG = 8
 """Words from which texts are compared by trigrams; shorter ones have to agree word for word."""

@@ -329,7 +329,8 @@ def _paired_difference(quantity: Quantity, drawn: Floats, unseen: Floats) -> Pai
     between_users = np.sum((sums - value * counts) ** 2) * n / (n - 1) / counts.sum() ** 2
     error = np.sqrt(between_users + added)
     if error > 0:  # the degrees of freedom of a sum of two variances, by Satterthwaite (1946)
-        freedom = (between_users + added) ** 2 / (between_users**2 / (n - 1) + added**2 / freedom)
+        share = between_users / (between_users + added)
+        freedom = 1 / (share**2 / (n - 1) + (1 - share) ** 2 / freedom)
     student = float(error * stats.t.ppf(0.975, freedom))
     low, high = min(limits[0], value - student), max(limits[1], value + student)
     p = max(2 * min(tails), _flip_test(sums))
