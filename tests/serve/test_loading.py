@@ -151,7 +151,9 @@ def asked(address: str, route: str) -> float:
 
 def test_what_cannot_be_loaded_ends_the_server_with_the_reason(tmp_path: Path) -> None:
     with loading_server(tmp_path) as server:
-        (tmp_path / "loaded").write_text("fail")
+        # Written whole and then named, so that the model never reads the file while it is still empty.
+        (tmp_path / "unloadable").write_text("fail")
+        (tmp_path / "unloadable").rename(tmp_path / "loaded")
         _, printed = server.process.communicate(timeout=300)
     assert (server.process.returncode, printed) == (2, "palate: these weights cannot be read\n")
 
