@@ -57,10 +57,11 @@ from palate.downstream import (
     write_ppo,
 )
 from palate.engine import Failure, LocalModel, Sampling, WriteRequest
-from palate.evaluate import Estimate, Quantity, Resamples, independent_clusters, intervals, percent, ratio
 from palate.personal import PersonalModel
 from palate.records import Ask, Benchmark, Rating, RewardModel, View
+from palate.report import percent
 from palate.rewards import conversation, load_reward_model, rate
+from palate.stats import Estimate, Quantity, Resamples, independent_clusters, intervals, ratio
 from palate.views import ViewBuilder, parse_view
 
 OTHERS = 1000

@@ -29,11 +29,11 @@ from rich.table import Table
 from scipy.optimize import minimize
 
 from palate.downstream import ceiling, simulate, taste_of, utility
-from palate.downstream._pool import pool
-from palate.downstream._taste import STANDARD, measure_standard, standardised
-from palate.downstream._wording import private_truth
 from palate.engine import TRAITS, Failure, Sampling, Turn, WriteRequest, open_language_model
 from palate.records import Judgement
+from palate.simulate._pool import pool
+from palate.simulate._taste import STANDARD, measure_standard, standardised
+from palate.simulate._wording import private_truth
 
 Floats = NDArray[np.float64]
 PRECISION = 0.5

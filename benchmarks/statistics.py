@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from palate.evaluate._statistics import (
+from palate.stats._intervals import (
     SHARE,
     Floats,
     Resamples,

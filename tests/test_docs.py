@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from palate.cli._main import app
-from palate.evaluate import _results as results
+from palate.evaluation import _results as results
 from palate.records import Ask, Part, View
 from palate.rewards import check_reward_model, make_reward_model, reward_model_names
 from palate.rewards._prompts import conversation, grader_conversation, judge_conversation

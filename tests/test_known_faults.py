@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from palate import Ask, Benchmark, Rating, evaluate, load_benchmark
-from palate.evaluate import Run
-from palate.evaluate._asks import make_ask
-from palate.evaluate._statistics import Quantity, Resamples, paired_differences, ratio
+from palate.evaluation import Run
+from palate.evaluation._asks import make_ask
 from palate.records import View
+from palate.stats._intervals import Quantity, Resamples, paired_differences, ratio
 from palate.views import ViewBuilder, parse_budget, parse_view
 
 

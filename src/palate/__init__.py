@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from palate.data import load_benchmark
-    from palate.evaluate import Summary, compare, evaluate
+    from palate.evaluation import Summary, compare, evaluate
     from palate.records import (
         Ask,
         Benchmark,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "palate.data": ("load_benchmark",),
-    "palate.evaluate": ("Summary", "compare", "evaluate"),
+    "palate.evaluation": ("Summary", "compare", "evaluate"),
     "palate.records": (
         "Ask",
         "Benchmark",
@@ -80,6 +80,4 @@ def __getattr__(name: str) -> object:
     """Import a public name when it is first used, so that `import palate` costs nothing."""
     if name not in _HOME:
         raise AttributeError(f"module 'palate' has no attribute {name!r}")
-    if name == "evaluate":
-        return importlib.import_module("palate.evaluate")  # the floor itself, which can be called
     return getattr(importlib.import_module(_HOME[name]), name)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from palate.data import write_benchmark
-from palate.evaluate import evaluate
+from palate.evaluation import evaluate
 from palate.records import Ask, Benchmark, Card, Comparison, Post, Rating, User
 
 CARD = Card(name="planted", title="Planted", version="1", licence="CC0-1.0", source="this test")

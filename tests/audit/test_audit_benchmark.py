@@ -15,8 +15,9 @@ from palate.audit._conflicts import find_conflicts
 from palate.audit._leaks import find_leaks
 from palate.audit._power import intraclass_correlation, measure_power
 from palate.audit._thin import measure_fields
-from palate.evaluate import GAIN, Ratings, Resamples, paired_differences, rated_item
+from palate.evaluation import Ratings, rated_item
 from palate.records import Aspect, Benchmark, Judgement, PalateError, Post, Privileged, User
+from palate.stats import GAIN, Resamples, paired_differences
 
 
 def ratings_of(benchmark: Benchmark) -> Ratings:

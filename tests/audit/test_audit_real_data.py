@@ -10,7 +10,7 @@ from palate.audit import audit_benchmark
 from palate.audit._conflicts import find_conflicts
 from palate.audit._shortcuts import measure_positions
 from palate.data import load_benchmark
-from palate.evaluate import Ratings, rated_item
+from palate.evaluation import Ratings, rated_item
 
 
 def test_coauthor_takes_the_first_half_of_the_time(data_dir: Path) -> None:

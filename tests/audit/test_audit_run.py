@@ -16,8 +16,8 @@ from rich.console import Console
 import palate.audit
 from palate.audit import Cell, RunAudit, audit_run, render_audit_markdown, render_audit_terminal
 from palate.audit._difference import group_test
-from palate.evaluate import Grouping, RatedItem, Ratings, Run, Slice, groupings, shown_groups, summarise
-from palate.evaluate._grouping import NOT_GIVEN, OTHER
+from palate.evaluation import Grouping, RatedItem, Ratings, Run, Slice, groupings, shown_groups, summarise
+from palate.evaluation._grouping import NOT_GIVEN, OTHER
 from palate.records import PalateError
 
 EVEN = {"north": (0.7, 0.8), "south": (0.7, 0.8)}

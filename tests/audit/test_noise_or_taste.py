@@ -13,7 +13,7 @@ from palate.audit import BenchmarkAudit, audit_benchmark
 from palate.audit._conflicts import find_conflicts, measure_self_agreement, pair_codes
 from palate.audit._habits import length_leaning, measure_habit, shuffle_test
 from palate.audit._shortcuts import measure_positions
-from palate.evaluate import Ratings, rated_item
+from palate.evaluation import Ratings, rated_item
 from palate.records import Benchmark, Comparison, User
 
 Votes = np.ndarray

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from palate.downstream import GuideSummary, guide_page
-from palate.downstream._guide._results import Figure, PairResult, PolicyAccuracy, TextResult
+from palate.downstream._guide._results import PairResult, PolicyAccuracy, TextResult
+from palate.stats import Figure
 
 GUIDES = {("longest", "none"): 0.53, ("personal:bradley-terry", "judgements:4"): 0.71}
 WEIGHTS = (0.0, 0.5, 5.0, 1000.0, 1e6, None)

@@ -31,10 +31,10 @@ from palate.downstream import (
 )
 from palate.downstream._choice import best_of
 from palate.downstream._personal import PersonalGain, personal_findings
-from palate.downstream._pool import pool
 from palate.engine import Failure, WriteRequest, Written
-from palate.evaluate import false_discovery
 from palate.records import Benchmark, User, View
+from palate.simulate._pool import pool
+from palate.stats import false_discovery
 from tiny_models import TinyModels
 
 TEXTS = [text for offer in pool(0, "mini", None) for text in offer.responses]

@@ -8,10 +8,10 @@ import pytest
 from number_game import CARD
 
 from palate.data import load_benchmark
-from palate.downstream._asked import prompts
 from palate.downstream._ppo._prompts import of_step
 from palate.downstream._ppo._split import Side, prompt_key, split_by_users
 from palate.records import Benchmark, Comparison, Judgement, PalateError, User
+from palate.runs import prompts
 
 
 def sides(benchmark: Benchmark, seed: int = 0, share: float = 0.25) -> tuple[Side, Side]:

@@ -11,8 +11,8 @@ import pytest
 
 from palate import Ask, Rating
 from palate.downstream import StepLine, Training
-from palate.evaluate import load_models
 from palate.records import Comparison, PalateError, RewardModel, View
+from palate.runs import load_models
 from tiny_models import CAUSAL, TinyModels, build, save, tokenizer
 
 torch = pytest.importorskip("torch")

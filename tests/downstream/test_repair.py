@@ -27,7 +27,7 @@ from palate.downstream import (
     repair,
     steer,
 )
-from palate.evaluate import Run, evaluate
+from palate.evaluation import Run, evaluate
 from palate.personal import train
 from palate.records import Benchmark, PalateError
 from tiny_models import TinyModels

@@ -6,7 +6,7 @@ import pytest
 
 from palate.data import load_benchmark
 from palate.downstream import Draft, SimulatedCritic
-from palate.evaluate import evaluate
+from palate.evaluation import evaluate
 from palate.records import Ask, View
 from palate.rewards import check_reward_model, make_reward_model
 from palate.views import Missing, ViewBuilder, parse_view

@@ -9,13 +9,13 @@ import pytest
 from palate import evaluate
 from palate.data import check_benchmark, list_benchmarks, load_benchmark
 from palate.downstream import Draft, SimulatedCritic, ceiling, make_critic, simulate, taste_of, utility
-from palate.downstream._edits import EDITS
-from palate.downstream._pool import pool
 from palate.downstream._ppo._split import split_by_users
-from palate.downstream._taste import STANDARD, measure_standard, standardised, user_id
-from palate.downstream._wording import PHRASES
-from palate.evaluate import independent_clusters
 from palate.records import Benchmark, Completion, PalateError
+from palate.simulate._edits import EDITS
+from palate.simulate._pool import pool
+from palate.simulate._taste import STANDARD, measure_standard, standardised, user_id
+from palate.simulate._wording import PHRASES
+from palate.stats import independent_clusters
 
 TEXT = "Take the early train. The hills are quiet then, and the river is high. Pack bread and a map."
 USERS = [user_id(0, number) for number in range(60)]

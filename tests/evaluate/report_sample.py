@@ -8,17 +8,9 @@ import itertools
 import msgspec
 import numpy as np
 
-from palate.evaluate._report import BrowsedItem, ItemRating
-from palate.evaluate._results import (
-    Calibration,
-    Difference,
-    Estimate,
-    Gain,
-    Result,
-    Slice,
-    Summary,
-    UserAccuracy,
-)
+from palate.evaluation._report import BrowsedItem, ItemRating
+from palate.evaluation._results import Calibration, Difference, Gain, Result, Slice, Summary, UserAccuracy
+from palate.stats import Estimate
 
 USERS, EACH = 60, 5
 VIEWS = {"none": None, "posts:5": None, "judgements:4": None, "swapped": "posts:5", "oracle": None}

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.data import load_benchmark
-from palate.evaluate._asks import in_benchmark_order, make_ask, presented_order, sample
+from palate.evaluation._asks import in_benchmark_order, make_ask, presented_order
 from palate.records import Comparison, PalateError, Rating, View
+from palate.runs import sample_items as sample
 
 MINI = load_benchmark("mini").comparisons
 

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from palate.cli import main
-from palate.evaluate import Ledger, Needs, Run, evaluate, repair_ledgers, summarise
-from palate.evaluate._lines import Appender
+from palate.evaluation import Run, evaluate, summarise
 from palate.records import PalateError
+from palate.runs import Ledger, Needs, repair_ledgers
+from palate.runs._ledger import Appender
 
 
 class Point(msgspec.Struct, frozen=True):

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from palate import Ask, Rating
-from palate.evaluate import Gain, RatedItem, Ratings, Resamples, Result, Summary, compare, evaluate, false_discovery
-from palate.evaluate._baseline import over_baseline
+from palate.evaluation import Gain, RatedItem, Ratings, Result, Summary, compare, evaluate
+from palate.evaluation._baseline import over_baseline
 from palate.records import Benchmark, Card, Comparison, PalateError, Post, User
+from palate.stats import Resamples, false_discovery
 from palate.views import resolve_views
 
 

@@ -12,7 +12,7 @@ from report_sample import sample_items, sample_summary
 from test_report_page import hostile_item
 from test_report_text import renamed
 
-from palate.evaluate._report import render_page
+from palate.evaluation._report import render_page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ARGUMENTS = [

@@ -10,9 +10,9 @@ import pytest
 from report_sample import sample_items, sample_summary
 from test_report_text import NAMES, empty, renamed
 
-from palate.evaluate._report import BrowsedItem, ItemRating, render_page
-from palate.evaluate._report._interval_plot import Mark, PlotRow, scale_for, shortened
-from palate.evaluate._report._people import people
+from palate.evaluation._report import BrowsedItem, ItemRating, render_page
+from palate.evaluation._report._people import people
+from palate.report._interval_plot import Mark, PlotRow, scale_for, shortened
 
 
 class Collector(HTMLParser):

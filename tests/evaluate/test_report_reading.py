@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from report_sample import sample_summary
 
-from palate.evaluate._report import readings
-from palate.evaluate._report._groups import condensed, groups, is_control, telling_differences, view_kind, views
-from palate.evaluate._results import Gain, Summary
+from palate.evaluation._report import readings
+from palate.evaluation._report._groups import condensed, groups, is_control, telling_differences, view_kind, views
+from palate.evaluation._results import Gain, Summary
 
 
 def gain(value: float, over: str, *, clear: bool = True, view: str = "posts:5", rm: str = "embedding") -> Gain:

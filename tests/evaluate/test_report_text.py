@@ -9,8 +9,8 @@ import pytest
 from report_sample import sample_summary
 from rich.console import Console
 
-from palate.evaluate._report import COLUMNS, render_csv, render_markdown, render_page, render_terminal
-from palate.evaluate._results import Summary
+from palate.evaluation._report import COLUMNS, render_csv, render_markdown, render_page, render_terminal
+from palate.evaluation._results import Summary
 
 NAMES = [
     "</script><img src=x onerror=alert(1)>",

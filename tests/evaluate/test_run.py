@@ -14,8 +14,8 @@ import pytest
 
 import palate
 from palate import Ask, PalateError, Rating
-from palate.evaluate import RatingLine, Run, evaluate, summarise
-from palate.evaluate._lines import Appender, read_lines
+from palate.evaluation import RatingLine, Run, evaluate, summarise
+from palate.runs._ledger import Appender, read_lines
 
 SLOW = """
 import time

@@ -16,8 +16,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from palate.evaluate._results import Estimate
-from palate.evaluate._statistics import (
+from palate.stats import Estimate, brier, credit, expected_calibration_error
+from palate.stats._intervals import (
     ANYWHERE,
     GAIN,
     SHARE,
@@ -27,10 +27,7 @@ from palate.evaluate._statistics import (
     Quantity,
     Resamples,
     bootstrap_totals,
-    brier,
     cluster_totals,
-    credit,
-    expected_calibration_error,
     false_discovery,
     interval,
     intervals,

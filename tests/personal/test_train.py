@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from palate.cli import main
-from palate.evaluate import Run, summarise
+from palate.evaluation import Run, summarise
 from palate.personal import train
 from planted import planted
 

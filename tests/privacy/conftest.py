@@ -20,7 +20,7 @@ from palate.downstream import (
     write_ppo,
     write_steer,
 )
-from palate.evaluate import Run, evaluate, summarise, write_reports
+from palate.evaluation import Run, evaluate, summarise, write_reports
 from tiny_models import TinyModels
 
 CRITIC = "reference:rouge1,encoder=none"

@@ -10,7 +10,7 @@ import pytest
 
 from palate.cli import main
 from palate.data import load_benchmark
-from palate.evaluate import evaluate
+from palate.evaluation import evaluate
 
 
 def test_everything_on_one_user_and_nobody_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,9 +21,9 @@ from palate.downstream import (
     write_best_of_n,
     write_guide,
 )
-from palate.evaluate import Appender
 from palate.privacy import Receipt, check_receipt, forget
 from palate.records import Benchmark, PalateError
+from palate.runs import Appender
 from tiny_models import TinyModels
 
 pytest.importorskip("rouge_score", reason="the critic reference needs .[downstream]")

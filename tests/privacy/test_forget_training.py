@@ -12,9 +12,9 @@ from people import people
 
 from palate.data import Pseudonyms, write_benchmark
 from palate.downstream import PpoRun, summarise_ppo
-from palate.evaluate import Appender
 from palate.privacy import check_receipt, forget
 from palate.records import PalateError
+from palate.runs import Appender
 
 KEY = Pseudonyms(b"a key that only this test knows")
 

@@ -9,7 +9,7 @@ import pytest
 
 from palate.cli import main
 from palate.data import load_benchmark
-from palate.evaluate import SMALLEST_GROUP, Run, evaluate, summarise, write_reports
+from palate.evaluation import SMALLEST_GROUP, Run, evaluate, summarise, write_reports
 
 FILES = ("report.html", "report.md", "results.csv", "summary.json")
 

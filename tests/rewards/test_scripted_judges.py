@@ -20,8 +20,8 @@ from palate.engine import (
     WriteRequest,
     Written,
 )
-from palate.evaluate import Run, summarise
-from palate.evaluate._ratings import Ratings
+from palate.evaluation import Run, summarise
+from palate.evaluation._ratings import Ratings
 from palate.records import Rating
 from palate.rewards import _grader as grader_module
 from palate.rewards import _judge as judge_module

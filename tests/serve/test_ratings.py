@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from palate.data import load_benchmark
-from palate.evaluate import make_ask
+from palate.evaluation import make_ask
 from palate.records import Ask, Part, Rating, View
 from palate.rewards import check_reward_model, make_reward_model, rate
 from palate.rewards._http import HttpReward

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from palate.audit import selftest
-from palate.evaluate import Gain, evaluate, is_clear_gain
+from palate.evaluation import Gain, evaluate, is_clear_gain
 from palate.records import Ask, Benchmark, Rating, View
 from truth.tables import SHAPES, demographics_only, posts_only, table, topics
 

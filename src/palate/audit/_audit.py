@@ -14,8 +14,9 @@ from palate.audit._run import audit_run
 from palate.audit._run_page import run_document
 from palate.audit._run_results import RunAudit
 from palate.audit._terminal import print_document
-from palate.evaluate import SMALLEST_GROUP, Report, write_whole
+from palate.evaluation import SMALLEST_GROUP
 from palate.records import PalateError
+from palate.runs import Report, write_whole
 
 
 def audit(

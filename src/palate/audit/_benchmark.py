@@ -18,8 +18,10 @@ from palate.audit._results import BenchmarkAudit
 from palate.audit._shortcuts import measure_lengths, measure_positions
 from palate.audit._thin import measure_fields
 from palate.data import check_benchmark, load_benchmark
-from palate.evaluate import SMALLEST_GROUP, Report, false_discovery
+from palate.evaluation import SMALLEST_GROUP
 from palate.records import Benchmark, PalateError
+from palate.runs import Report
+from palate.stats import false_discovery
 
 
 def audit_benchmark(

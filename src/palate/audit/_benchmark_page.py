@@ -6,18 +6,9 @@ from collections.abc import Iterator
 
 from palate.audit._document import Document, Section
 from palate.audit._results import BenchmarkAudit, Field, Habit, Reach, Spread
-from palate.evaluate import (
-    ABSENT,
-    MOST_GROUPS,
-    Estimate,
-    Table,
-    chance_of_error,
-    count,
-    percent,
-    percent_interval,
-    points,
-    points_interval,
-)
+from palate.evaluation import MOST_GROUPS
+from palate.report import ABSENT, Table, chance_of_error, count, percent, percent_interval, points, points_interval
+from palate.stats import Estimate
 
 MOST_LISTED = 8
 """Groups of one field that are listed by name; `--json` has them all."""

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.audit._results import Conflicts, SelfAgreement
-from palate.evaluate import GAIN, SHARE, Floats, Quantity, RatedItem, Ratings, Resamples, intervals, ratio
+from palate.evaluation import RatedItem, Ratings
+from palate.stats import GAIN, SHARE, Floats, Quantity, Resamples, intervals, ratio
 
 SHUFFLES = 1_999
 

@@ -11,22 +11,12 @@ from scipy import stats
 
 from palate.audit._luck import luck
 from palate.audit._results import Reach
-from palate.evaluate import (
-    GAIN,
-    Floats,
-    Ratings,
-    Report,
-    Resamples,
-    Run,
-    default_views,
-    evaluate,
-    false_discovery,
-    intervals,
-    paired_differences,
-)
+from palate.evaluation import Ratings, Run, default_views, evaluate
 from palate.personal import IMPERSONAL, train
 from palate.records import Ask, Benchmark, Part, Rating, RewardModel, View
 from palate.rewards import make_reward_model
+from palate.runs import Report
+from palate.stats import GAIN, Floats, Resamples, false_discovery, intervals, paired_differences
 
 MOST_READ = 1_500
 """Items for the control that reads profiles: finding the posts that suit each question takes time."""

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.evaluate import Floats, Grouping, Mask, Ratings
+from palate.evaluation import Grouping, Mask, Ratings
+from palate.stats import Floats
 
 SHUFFLES = 10_000
 _CHUNK = 2**21

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from palate.audit._results import Finding
-from palate.evaluate import Table
+from palate.report import Table
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,21 +9,9 @@ import numpy as np
 
 from palate.audit._difference import group_test
 from palate.audit._run_results import Cell, CellGain, Gap
-from palate.evaluate import (
-    GAIN,
-    SHARE,
-    Floats,
-    Grouping,
-    Quantity,
-    Ratings,
-    Report,
-    Resamples,
-    false_discovery,
-    intervals,
-    paired_differences,
-    ratio,
-    shown_groups,
-)
+from palate.evaluation import Grouping, Ratings, shown_groups
+from palate.runs import Report
+from palate.stats import GAIN, SHARE, Floats, Quantity, Resamples, false_discovery, intervals, paired_differences, ratio
 
 Key = tuple[str, str]
 """A model and a view."""

@@ -6,16 +6,8 @@ from collections.abc import Callable, Iterator
 
 from palate.audit._controls import PROMPT_OVERLAP
 from palate.audit._results import BenchmarkAudit, Finding, Habit
-from palate.evaluate import (
-    CLEAR,
-    MOST_GROUPS,
-    chance_of_error,
-    count,
-    percent,
-    percent_interval,
-    points,
-    warnings_first,
-)
+from palate.evaluation import MOST_GROUPS
+from palate.report import CLEAR, chance_of_error, count, percent, percent_interval, points, warnings_first
 
 RARE_CONFLICTS = 0.05
 FEWEST_SHARED = 30

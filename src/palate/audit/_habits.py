@@ -12,8 +12,9 @@ from scipy.sparse import csr_array
 
 from palate.audit._conflicts import pair_codes
 from palate.audit._results import Habit
-from palate.evaluate import Floats, Quantity, RatedItem, Ratings, Resamples, intervals, ratio
+from palate.evaluation import RatedItem, Ratings
 from palate.records import Comparison
+from palate.stats import Floats, Quantity, Resamples, intervals, ratio
 
 SHUFFLES = 1_999
 _CHUNK = 2**21

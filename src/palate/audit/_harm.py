@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from palate.audit._fairness import Key, profile_change
 from palate.audit._run_results import Harm, HarmedUser
-from palate.evaluate import Floats, Ratings, Report, false_discovery
+from palate.evaluation import Ratings
+from palate.runs import Report
+from palate.stats import Floats, false_discovery
 
 FLIPS = 2_000
 CLEARLY = -1.96

@@ -9,8 +9,8 @@ import msgspec
 
 from palate.audit._results import Leaks
 from palate.data import History, private_sentences
-from palate.evaluate import Report
 from palate.records import Benchmark, Comparison, Judgement, Post, User, came_before
+from palate.runs import Report
 
 
 class _Past(msgspec.Struct):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from palate.evaluate import Ratings
+from palate.evaluation import Ratings
 
 COINS = 200
 

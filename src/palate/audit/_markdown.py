@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palate.audit._document import Document, Section
-from palate.evaluate import markdown_table, safe_markdown
+from palate.report import markdown_table, safe_markdown
 
 
 def markdown_document(document: Document) -> str:

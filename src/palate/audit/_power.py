@@ -9,7 +9,8 @@ from scipy import stats
 
 from palate.audit._controls import Measured
 from palate.audit._results import Power
-from palate.evaluate import Floats, Ratings
+from palate.evaluation import Ratings
+from palate.stats import Floats
 
 DIFFER = 0.3
 """Two models of which one is right and the other wrong on three items in ten: a profile that changes much."""

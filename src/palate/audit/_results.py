@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from palate.evaluate import Estimate
-from palate.evaluate import Finding as _Finding
+from palate.report import Finding as _Finding
+from palate.stats import Estimate
 
 
 class Finding(_Finding, frozen=True):

@@ -11,9 +11,10 @@ from palate.audit._fairness import Key, measure_gains, measure_groups
 from palate.audit._harm import harmed_users, measure_harm
 from palate.audit._run_findings import run_findings
 from palate.audit._run_results import Hidden, RunAudit
-from palate.evaluate import MOST_GROUPS, SMALLEST_GROUP, Grouping, Ratings, Report, Run, groupings, shown_groups
+from palate.evaluation import MOST_GROUPS, SMALLEST_GROUP, Grouping, Ratings, Run, groupings, shown_groups
 from palate.records import PalateError
 from palate.rewards import CONTROLS
+from palate.runs import Report
 
 
 def audit_run(

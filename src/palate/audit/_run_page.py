@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from palate.audit._document import Document, Section
 from palate.audit._run_results import CellGain, Gap, RunAudit
-from palate.evaluate import CLEAR, Table, chance_of_error, count, percent, percent_interval, points, points_interval
+from palate.report import CLEAR, Table, chance_of_error, count, percent, percent_interval, points, points_interval
 
 MOST_ROWS = 12
 """Rows of a table in a terminal; the Markdown file and `--json` have all."""

@@ -16,20 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.data import load_benchmark, text_key
-from palate.evaluate import (
-    Floats,
-    Ratings,
-    Report,
-    Resamples,
-    ViewLine,
-    default_views,
-    gains,
-    is_clear_gain,
-    rated_item,
-    sample_items,
-)
+from palate.evaluation import Ratings, ViewLine, default_views, gains, is_clear_gain, rated_item
 from palate.records import Ask, Benchmark, Comparison, Judgement, PalateError, View
 from palate.rewards import Overlap
+from palate.runs import Report, sample_items
+from palate.stats import Floats, Resamples
 from palate.views import STRANGERS, History, ViewBuilder, ViewSpec, drawn, post_part, resolve_views
 
 POINTS = (2.0, 5.0, 10.0, 20.0)

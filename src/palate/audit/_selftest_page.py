@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from palate.audit._selftest import FOUND, SelfTest, Taste, Tried
-from palate.evaluate import printable
+from palate.report import printable
 
 _TASTES: dict[Taste, str] = {
     "length": "half of the people like the longer response and half the shorter, and their past choices show it",

@@ -6,7 +6,7 @@ import numpy as np
 
 from palate.audit._habits import length_leaning, measure_habit, position_leaning, shuffle_test
 from palate.audit._results import Lengths, Positions
-from palate.evaluate import Ratings
+from palate.evaluation import Ratings
 from palate.records import Benchmark
 
 QUARTERS = 4

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from palate.audit._document import Document, Section
 from palate.audit._results import Finding
-from palate.evaluate import findings_grid, printable, terminal_table
+from palate.report import findings_grid, printable, terminal_table
 
 INDENT = (0, 0, 0, 2)
 ROOMY = 90

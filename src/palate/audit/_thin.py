@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from palate.audit._results import CellSize, Field
-from palate.evaluate import MOST_GROUPS, SMALLEST_GROUP
+from palate.evaluation import MOST_GROUPS, SMALLEST_GROUP
 from palate.records import Benchmark, Comparison, User
 
 

@@ -40,8 +40,8 @@ def compare(
     from rich.table import Table
     from rich.text import Text
 
-    from palate.evaluate import compare as pair
-    from palate.evaluate import few_carry
+    from palate.evaluation import compare as pair
+    from palate.evaluation import few_carry
 
     found = pair(first, second, seed=seed, resample=resample)
     if json:

@@ -69,8 +69,8 @@ def evaluate(
     """
     from palate.cli._progress import progress_bar
     from palate.cli._show import show
-    from palate.evaluate import Run, render_terminal, write_reports
-    from palate.evaluate import evaluate as measure
+    from palate.evaluation import Run, render_terminal, write_reports
+    from palate.evaluation import evaluate as measure
 
     with progress_bar(show=not json) as progress:
         summary = measure(

@@ -39,8 +39,8 @@ def report(
         Print one JSON object, and nothing else, on standard output.
     """
     from palate.cli._show import show
-    from palate.evaluate import Run, render_terminal, summarise, write_reports
-    from palate.evaluate import without_users as anonymous
+    from palate.evaluation import Run, render_terminal, summarise, write_reports
+    from palate.evaluation import without_users as anonymous
 
     if repair and repaired(run):
         return
@@ -57,7 +57,7 @@ def repaired(folder: Path) -> bool:
     """Repair a folder and say on standard error what was dropped; True where it is no run, and has no report."""
     from palate.downstream import is_samples
     from palate.downstream import repair as drop
-    from palate.evaluate import count
+    from palate.report import count
 
     dropped = drop(folder)
     for lost in dropped:

@@ -11,7 +11,7 @@ from cyclopts.types import NonNegativeInt
 from palate.cli.eval import Many
 
 if TYPE_CHECKING:
-    from palate.evaluate import Summary
+    from palate.evaluation import Summary
     from palate.personal import CurvePoint
 
 
@@ -86,7 +86,7 @@ def train(
     """
     from palate.cli._progress import progress_bar
     from palate.cli._show import show
-    from palate.evaluate import Run, render_terminal, write_reports
+    from palate.evaluation import Run, render_terminal, write_reports
     from palate.personal import METHODS, epsilons, privacy_curve, private_specs
     from palate.personal import train as measure
 
@@ -134,8 +134,8 @@ def _curve(summary: Summary, points: list[CurvePoint], *, show: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from palate.evaluate import percent, percent_interval
     from palate.personal import curve_svg, spent_by_models
+    from palate.report import percent, percent_interval
 
     picture = Path(summary.run) / "privacy-curve.svg"
     picture.write_text(curve_svg(points, f"Accuracy against epsilon on {summary.benchmark}"), encoding="utf-8")

@@ -11,7 +11,6 @@ from palate.downstream._best_of_n import (
     write_best_of_n,
 )
 from palate.downstream._choice import best_of, chosen_probabilities, divergence_bound
-from palate.downstream._critic import Critic, Draft, Mark
 from palate.downstream._critics import CRITICS, make_critic
 from palate.downstream._guide import (
     GuideRun,
@@ -44,8 +43,6 @@ from palate.downstream._rejected import pairs_against_policy
 from palate.downstream._repair import repair
 from palate.downstream._rubric import RubricCritic
 from palate.downstream._samples import SampleLine, SampleSet, SampleSettings, is_samples
-from palate.downstream._simulate import ceiling, simulate, simulate_by_options
-from palate.downstream._simulated import SimulatedCritic, SimulatedReward
 from palate.downstream._steer import (
     SteerRun,
     SteerSummary,
@@ -56,7 +53,10 @@ from palate.downstream._steer import (
     summarise_steer,
     write_steer,
 )
-from palate.downstream._taste import taste_of, utility
+from palate.records._critic import Critic, Draft, Mark
+from palate.simulate._simulate import ceiling, simulate, simulate_by_options
+from palate.simulate._simulated import SimulatedCritic, SimulatedReward
+from palate.simulate._taste import taste_of, utility
 
 __all__ = [
     "CRITICS",

@@ -13,7 +13,7 @@ from itertools import groupby
 
 import numpy as np
 
-from palate.evaluate import Floats
+from palate.stats import Floats
 
 
 def chosen_probabilities(rewards: Sequence[float], k: int) -> Floats:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 
-from palate.downstream._critic import Critic
-from palate.records import Benchmark, PalateError, parse_spec, unknown_name
+from palate.records import Benchmark, Draft, Mark, PalateError, parse_spec, unknown_name
+from palate.records._critic import Critic
 
 
 def _rubric(model: str | None, options: Mapping[str, str]) -> Critic:
@@ -25,7 +26,7 @@ def _reference(measure: str | None, options: Mapping[str, str]) -> Critic:
 
 
 def _sim(argument: str | None, options: Mapping[str, str]) -> Critic:
-    from palate.downstream._simulated import SimulatedCritic
+    from palate.simulate._simulated import SimulatedCritic
 
     if argument is not None or options:
         raise PalateError("the critic sim takes no argument and no options: the ids of users tell seed and taste")
@@ -61,3 +62,34 @@ def _only_known(made: Callable[..., Critic], options: Mapping[str, str], name: s
     for option in options:
         if option not in known:
             raise unknown_name(f"option for the critic {name}", option, known)
+
+
+def as_critic(critic: str | Critic, benchmark: Benchmark) -> Critic:
+    """A critic by name, or the one that was given."""
+    if not isinstance(critic, str):
+        return critic
+    return make_critic(critic, benchmark)
+
+
+def judged(critic: Critic, drafts: Sequence[Draft]) -> list[Mark]:
+    """One sound mark for each draft, or a clear error that names the critic."""
+    try:
+        marks = list(critic.judge(drafts))
+    except PalateError:
+        raise
+    except Exception as error:
+        raise PalateError(
+            f"the critic {critic.name!r} failed: {type(error).__name__}: {error}. What was marked before is kept: "
+            "the same command goes on from there."
+        ) from error
+    if len(marks) != len(drafts):
+        raise PalateError(f"the critic {critic.name!r} gave {len(marks)} marks for {len(drafts)} texts")
+    return [_sound(mark) for mark in marks]
+
+
+def _sound(mark: Mark) -> Mark:
+    """A score that is no finite number can be compared with nothing, and JSON has no word for it."""
+    parts = {name: value for name, value in mark.parts.items() if math.isfinite(value)}
+    if mark.score is not None and not math.isfinite(mark.score):
+        return Mark(unscored=f"the score is no finite number: {mark.score}", parts=parts)
+    return Mark(mark.score, mark.unscored, parts)

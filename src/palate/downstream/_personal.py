@@ -15,29 +15,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.downstream._policy import Item
-from palate.evaluate import (
-    CLEAR,
-    GAIN,
-    Appender,
-    Finding,
-    Floats,
-    Ledger,
-    Quantity,
-    Resamples,
-    Table,
-    chance_of_error,
-    cluster_totals,
-    default_views,
-    figure,
-    figure_interval,
-    paired_differences,
-    points,
-    points_interval,
-    ratio,
-    view_warnings,
-)
+from palate.evaluation import default_views, view_warnings
 from palate.records import Benchmark, View
+from palate.report import CLEAR, Finding, Table, chance_of_error, figure, figure_interval, points, points_interval
+from palate.runs import Appender, Item, Ledger
+from palate.stats import GAIN, Floats, Tested
 from palate.views import ViewBuilder, ViewSpec, drawn, resolve_views
 
 MANY_EMPTY = 0.1
@@ -192,57 +174,6 @@ class Seen:
             pieces=float(np.mean(parts)) if parts else 0.0,
             withheld=sum(line.withheld for line in lines),
         )
-
-
-class Tested(msgspec.Struct, frozen=True, kw_only=True):
-    """The mean of paired differences, with its interval and its test."""
-
-    n: int
-    users: int
-    difference: float
-    low: float | None
-    high: float | None
-    p: float
-    q: float
-    carried_by: int | None = None
-    """Without so many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
-
-
-def mean_totals(values: Floats, clusters: NDArray[np.intp], n_clusters: int) -> Floats:
-    """By cluster: the sum of the values that are there, and how many they are."""
-    has = ~np.isnan(values)
-    return cluster_totals(np.stack([np.where(has, values, 0.0), has.astype(float)], axis=1), clusters, n_clusters)
-
-
-def tested(
-    columns: Sequence[tuple[Floats, Range]],
-    clusters: NDArray[np.intp],
-    users: NDArray[np.str_],
-    resamples: Resamples,
-) -> list[Tested | None]:
-    """Differences, an item each and nan where it does not count, with the range of what is possible.
-
-    The false discovery rate is held over all that are given, so give all that are printed. None where no item counts.
-    """
-    there = [index for index, (values, _) in enumerate(columns) if not np.isnan(values).all()]
-    means = [
-        Quantity(mean_totals(values, clusters, resamples.n_clusters), ratio, within)
-        for values, within in (columns[index] for index in there)
-    ]
-    found: list[Tested | None] = [None] * len(columns)
-    for index, difference in zip(there, paired_differences(means, resamples), strict=True):
-        has = ~np.isnan(columns[index][0])
-        found[index] = Tested(
-            n=int(has.sum()),
-            users=len(set(users[has].tolist())),
-            difference=difference.value,
-            low=difference.low,
-            high=difference.high,
-            p=difference.p,
-            q=difference.q,
-            carried_by=difference.carried_by,
-        )
-    return found
 
 
 class PersonalGain(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,10 +8,9 @@ import math
 import msgspec
 
 from palate.engine import LanguageModel, Sampling, WriteRequest, open_by_spec
-from palate.records import Ask, Comparison, Completion, PalateError, View
+from palate.records import Ask, Comparison, PalateError, View
 from palate.rewards import conversation, fit_view
-
-Item = Comparison | Completion
+from palate.runs import Item
 
 
 class Drawing(msgspec.Struct, frozen=True, kw_only=True):

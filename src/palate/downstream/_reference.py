@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from palate.downstream._critic import Draft, Mark
 from palate.engine import TextEncoder, load_encoder, require
 from palate.records import Comparison, Completion, PalateError, unknown_name
+from palate.records._critic import Draft, Mark
 
 MEASURES = ("rouge1", "rougeL", "chrf", "embedding")
 """F-measures of single words and of the longest common run of words; of letters; and the cosine of two vectors."""

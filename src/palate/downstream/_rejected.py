@@ -11,8 +11,8 @@ from palate.data import pairs_from_completions
 from palate.downstream._policy import Drawing, open_policy
 from palate.downstream._samples import SampleLine, SampleSet, SampleSettings
 from palate.engine import LanguageModel
-from palate.evaluate import Report, sample_items
 from palate.records import Benchmark, Completion, PalateError
+from palate.runs import Report, sample_items
 from palate.views import ViewBuilder, resolve_views
 
 _ANNOUNCED = re.compile(

@@ -10,7 +10,8 @@ from palate.downstream._guide import GuideRun
 from palate.downstream._ppo import PpoRun
 from palate.downstream._samples import SAMPLES, is_samples
 from palate.downstream._steer import SteerRun
-from palate.evaluate import Dropped, Run, RunFolder, repair_ledgers
+from palate.evaluation import Run
+from palate.runs import Dropped, RunFolder, repair_ledgers
 
 KINDS: tuple[type[RunFolder[Any]], ...] = (BonRun, GuideRun, PpoRun)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from palate.downstream._critic import Draft, Mark
 from palate.engine import (
     Conversation,
     Failure,
@@ -17,6 +16,7 @@ from palate.engine import (
     open_language_model,
 )
 from palate.records import Aspect, Comparison, Completion, PalateError, Privileged
+from palate.records._critic import Draft, Mark
 from palate.rewards import read_grade
 
 TOP = 2

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from palate.downstream._policy import Drawing, Item, write_request
+from palate.downstream._policy import Drawing, write_request
 from palate.engine import Failure, LanguageModel, Written
-from palate.evaluate import Appender, HashedSettings, Ledger, environment, file_name, write_whole
 from palate.records import PalateError, View
+from palate.runs import Appender, HashedSettings, Item, Ledger, environment, file_name, write_whole
 from palate.views import Budget, Missing, ViewBuilder, ViewSpec
 
 FEWEST_TEXTS, MOST_TEXTS = 64, 1024

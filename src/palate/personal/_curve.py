@@ -8,9 +8,10 @@ from html import escape
 
 import msgspec
 
-from palate.evaluate import Summary, percent
+from palate.evaluation import Summary
 from palate.personal._methods import method_type
 from palate.records import PalateError
+from palate.report import percent
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 360, 64, 150, 24, 56
 Place = Callable[[float], float]

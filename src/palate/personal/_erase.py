@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from palate.evaluate import write_whole
 from palate.personal._files import ModelFile, read_model, write_model
 from palate.personal._lora_files import FOLDER as ADAPTER
 from palate.personal._model import mark
 from palate.personal._private import Spent
 from palate.records import PalateError
+from palate.runs import write_whole
 
 if TYPE_CHECKING:
     from palate.personal._files import ModelTensors

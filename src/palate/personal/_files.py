@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from palate import __version__
-from palate.evaluate import write_whole
 from palate.records import PalateError
+from palate.runs import write_whole
 
 if TYPE_CHECKING:
     import torch

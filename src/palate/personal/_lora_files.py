@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palate.evaluate import write_whole
 from palate.personal._lora_classifier import lora_config
 from palate.personal._lora_settings import LoraSettings
 from palate.records import PalateError
+from palate.runs import write_whole
 
 if TYPE_CHECKING:
     import torch

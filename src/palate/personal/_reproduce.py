@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from palate.data import Vote, load_votes
-from palate.evaluate import Report, Run, Summary
+from palate.evaluation import Run, Summary
 from palate.personal._train import IMPERSONAL, train
 from palate.personal._votes import LENGTH, OWN_PRECISIONS, Ballots, Floats, SideFolds
 from palate.records import unknown_name
+from palate.runs import Report
 
 MUCH = 50
 """Votes, ties too, of which more have to be known for a voter to be in the second column, as the paper has it."""

@@ -10,17 +10,13 @@ import msgspec
 
 from palate import __version__
 from palate.data import load_benchmark
-from palate.evaluate import (
-    ModelSettings,
+from palate.evaluation import (
     RatedItem,
     RatingLine,
-    Report,
     Run,
     RunWriter,
     Settings,
     Summary,
-    json_lines,
-    load_models,
     rate_items,
     rated_item,
     summarise,
@@ -31,6 +27,7 @@ from palate.personal._named import parse_method
 from palate.personal._open import Recipe
 from palate.personal._pairs import labelled
 from palate.records import Benchmark, Comparison, PalateError, RewardModel, User, View
+from palate.runs import ModelSettings, Report, json_lines, load_models
 from palate.views import STRANGERS, History, Missing, ViewBuilder, ViewSpec, drawn, resolve_views
 
 MOST_CHOICES = 5

@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 
 from palate import __version__
-from palate.evaluate import Report
 from palate.personal import state_of
 from palate.privacy._export_runs import export_runs
 from palate.privacy._person import Person
 from palate.privacy._run_export import RunExport
 from palate.records import Benchmark, Card, Comparison, Completion, PalateError, User
+from palate.runs import Report
 
 SHARED = (
     "if {path} was trained on this user, what the weights that it has for everybody keep of them cannot be told apart, "

@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 
 from palate.downstream import BonRun, GuideRun, PpoRun, SampleSettings, SteerRun, is_samples
-from palate.evaluate import Report, Run, RunFolder
+from palate.evaluation import Run
 from palate.privacy._person import Person
 from palate.privacy._rewrite_lines import Row
 from palate.privacy._run_export import Reading, RunExport
 from palate.privacy._text_folders import LINES, shared_samples, shown_by, shown_in
 from palate.privacy._training_folder import CONTROLS
 from palate.records import Benchmark, PalateError
+from palate.runs import Report, RunFolder
 
 BORROWED = (
     "{path}: {count} lines on others' items were made while this user's profile was shown; being about others, they "

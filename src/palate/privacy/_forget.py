@@ -11,7 +11,7 @@ import msgspec
 from palate.data import Pseudonyms, load_benchmark
 from palate.downstream import PpoRun, SteerRun, is_samples
 from palate.engine import AnswerCache, cache_folder, forget_vectors, text_hash, texts_with_vectors, vectors_folder
-from palate.evaluate import Report, Run
+from palate.evaluation import Run
 from palate.personal import TUNED, describe_model, erase_user
 from palate.privacy._benchmark_folder import check_folder, erase_from_folder
 from palate.privacy._person import Person
@@ -30,6 +30,7 @@ from palate.privacy._text_folders import (
 from palate.privacy._traces import Search, searched_files, traces_of
 from palate.privacy._training_folder import erase_from_training, knows_held_out
 from palate.records import PalateError
+from palate.runs import Report
 
 SHARED = (
     "the shared part of {path} was learned from this user's choices too, and a trace of them stays in its numbers "

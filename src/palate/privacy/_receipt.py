@@ -10,10 +10,10 @@ import msgspec
 from palate import __version__
 from palate.data import Pseudonyms
 from palate.engine import texts_with_vectors
-from palate.evaluate import Report
 from palate.privacy._places import Place
 from palate.privacy._traces import Found, Search, searched_files
 from palate.records import PalateError
+from palate.runs import Report
 
 FORMAT = 1
 

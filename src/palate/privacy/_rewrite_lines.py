@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from palate.evaluate import bad_line, fault_of
 from palate.records import PalateError
+from palate.runs import bad_line, fault_of
 
 Row = dict[str, object]
 Change = Callable[[Row], Row | None]

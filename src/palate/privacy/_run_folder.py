@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palate.evaluate import Run, RunWriter, summarise, write_reports
+from palate.evaluation import Run, RunWriter, summarise, write_reports
 from palate.privacy._person import Person
 from palate.privacy._places import Place, Renaming, Tally, erase_dropped_lines
 from palate.privacy._rewrite_lines import FileChange, Row, read_rows, rewrite, sha256

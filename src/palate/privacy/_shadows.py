@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from palate.evaluate import Report, file_name, write_whole
 from palate.personal import (
     Features,
     Known,
@@ -26,6 +25,7 @@ from palate.personal import (
 )
 from palate.privacy._membership import Floats, Leak, Truth, likelihood_ratios, measure
 from palate.records import Benchmark, PalateError
+from palate.runs import Report, file_name, write_whole
 
 if TYPE_CHECKING:
     import torch

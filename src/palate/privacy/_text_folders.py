@@ -17,10 +17,10 @@ from palate.downstream import (
     write_guide,
     write_steer,
 )
-from palate.evaluate import Appender
 from palate.privacy._person import Person
 from palate.privacy._places import Place, Renaming, Tally, erase_dropped_lines
 from palate.privacy._rewrite_lines import FileChange, Row, read_rows, rewrite, sha256
+from palate.runs import Appender
 
 REPORTS = ("report.html", "report.md", "summary.json")
 LINES = {

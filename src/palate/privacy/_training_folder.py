@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 
 from palate.downstream import PpoRun, summarise_ppo, write_ppo
-from palate.evaluate import Appender
 from palate.privacy._person import Person
 from palate.privacy._places import Place, Tally, erase_dropped_lines
 from palate.privacy._rewrite_lines import FileChange, Row, read_rows, replace, rewrite, sha256
 from palate.privacy._text_folders import REPORTS, goes, is_shown, texts_of
 from palate.records import PalateError
+from palate.runs import Appender
 
 TRAINED = (
     "{path} was trained on this user, and a policy cannot unlearn one user: delete that folder, and copies of its "

@@ -85,7 +85,7 @@ def _item(user_id: str, prompt: str, responses: Sequence[str] = ()) -> Completio
 
 
 def _richest(benchmark: Benchmark) -> str:
-    from palate.evaluate import default_views  # takes a second, and most servers do without
+    from palate.evaluation import default_views  # takes a second, and most servers do without
 
     shown = [name for name in default_views(benchmark) if name not in ("none", "swapped", "oracle")]
     if not shown:

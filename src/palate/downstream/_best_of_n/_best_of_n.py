@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from palate.downstream._asked import Named, as_benchmark, as_critic, is_written, prompts, ranks, writer_of
 from palate.downstream._best_of_n._measure import Measurement
 from palate.downstream._best_of_n._results import BonSummary
 from palate.downstream._best_of_n._run import BonRun, BonWriter, PromptItem
 from palate.downstream._best_of_n._settings import BonSettings
 from palate.downstream._best_of_n._summary import summarise_best_of_n
 from palate.downstream._choice import doubling
-from palate.downstream._critic import Critic
+from palate.downstream._critics import as_critic
 from palate.downstream._personal import keep_views, personal_views
-from palate.downstream._policy import Drawing, Item, open_policy
+from palate.downstream._policy import Drawing, open_policy
 from palate.downstream._samples import SampleSet, SampleSettings
 from palate.engine import LanguageModel
-from palate.evaluate import Report, json_lines, load_models, sample_items
 from palate.records import Benchmark, Comparison, PalateError, RewardModel
+from palate.records._critic import Critic
+from palate.runs import (
+    Item,
+    Named,
+    Report,
+    as_benchmark,
+    is_written,
+    json_lines,
+    load_models,
+    prompts,
+    ranks,
+    sample_items,
+    writer_of,
+)
 from palate.views import ViewBuilder, ViewSpec, parse_budget, resolve_views
 
 

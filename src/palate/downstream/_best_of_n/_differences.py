@@ -10,8 +10,8 @@ import numpy as np
 
 from palate.downstream._best_of_n._expectations import Chooser, Expectations
 from palate.downstream._best_of_n._results import BonDifference, Choice
-from palate.downstream._personal import ANYWHERE, SCORE, Against, PersonalGain, against, personal_gains, tested
-from palate.evaluate import Floats, Resamples
+from palate.downstream._personal import ANYWHERE, SCORE, Against, PersonalGain, against, personal_gains
+from palate.stats import Floats, Resamples, tested
 
 About = Literal["over random", "between models", "in context", "in context or best-of-n"]
 End = tuple[Chooser, int]

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from palate.downstream._best_of_n._results import ChooserKind
 from palate.downstream._best_of_n._run import BonRun
 from palate.downstream._choice import chosen_probabilities
-from palate.downstream._critic import Mark
 from palate.downstream._samples import SampleLine
-from palate.evaluate import Floats, cluster_totals, independent_clusters
 from palate.records import Rating
+from palate.records._critic import Mark
+from palate.stats import Floats, cluster_totals, independent_clusters
 
 
 class Chooser(msgspec.Struct, frozen=True, kw_only=True):

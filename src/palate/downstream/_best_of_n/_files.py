@@ -7,7 +7,7 @@ from pathlib import Path
 from palate.downstream._best_of_n._markdown import best_of_n_markdown
 from palate.downstream._best_of_n._page import best_of_n_page
 from palate.downstream._best_of_n._results import BonSummary
-from palate.downstream._report import write_report
+from palate.runs import write_report
 
 
 def write_best_of_n(summary: BonSummary) -> Path:

@@ -7,25 +7,10 @@ from collections.abc import Iterator, Sequence
 from palate.downstream._best_of_n._differences import difference
 from palate.downstream._best_of_n._expectations import Expectations
 from palate.downstream._best_of_n._results import BonDifference, Curve, PolicySamples
-from palate.downstream._personal import (
-    MANY_EMPTY,
-    PersonalGain,
-    mean_totals,
-    personal_findings,
-)
-from palate.downstream._report import change_with_interval, commonest
-from palate.evaluate import (
-    CLEAR,
-    LOST,
-    Finding,
-    Quantity,
-    Resamples,
-    chance_of_error,
-    count,
-    paired_differences,
-    ratio,
-    warnings_first,
-)
+from palate.downstream._personal import MANY_EMPTY, PersonalGain, personal_findings
+from palate.report import CLEAR, Finding, chance_of_error, change_with_interval, commonest, count, warnings_first
+from palate.runs import LOST
+from palate.stats import Quantity, Resamples, mean_totals, paired_differences, ratio
 
 MANY_CUT = 0.5
 FEW_DISTINCT = 0.5

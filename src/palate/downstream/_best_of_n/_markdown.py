@@ -14,8 +14,7 @@ from palate.downstream._best_of_n._tables import (
     score_tables,
 )
 from palate.downstream._personal import personal_table, view_table
-from palate.downstream._report import markdown_head, markdown_section
-from palate.evaluate import safe_markdown
+from palate.report import markdown_head, markdown_section, safe_markdown
 
 
 def best_of_n_markdown(summary: BonSummary) -> str:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from palate.downstream._best_of_n._run import BonWriter, MarkLine, RewardLine
 from palate.downstream._best_of_n._settings import BonSettings
-from palate.downstream._critic import Critic, Draft, judged
-from palate.downstream._policy import Item
+from palate.downstream._critics import judged
 from palate.downstream._samples import SampleSet
 from palate.engine import LanguageModel
-from palate.evaluate import LoadedModel, Report
 from palate.records import Ask, Rating, View
+from palate.records._critic import Critic, Draft
 from palate.rewards import rate
+from palate.runs import Item, LoadedModel, Report
 from palate.views import Missing, ViewBuilder, ViewSpec
 
 MARKED_AT_ONCE = 256

@@ -17,8 +17,7 @@ from palate.downstream._best_of_n._tables import (
     score_tables,
 )
 from palate.downstream._personal import personal_table, view_table
-from palate.downstream._report import SCORES, report_page
-from palate.evaluate import CurvePlot, Step, draw_curves
+from palate.report import SCORES, CurvePlot, Step, draw_curves, report_page
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):

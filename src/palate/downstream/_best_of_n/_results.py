@@ -11,7 +11,8 @@ from typing import Literal
 import msgspec
 
 from palate.downstream._personal import PersonalGain, ViewShown
-from palate.evaluate import Estimate, Finding
+from palate.report import Finding
+from palate.stats import Estimate
 
 ChooserKind = Literal["model", "random", "longest", "oracle"]
 

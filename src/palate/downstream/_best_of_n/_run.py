@@ -19,11 +19,11 @@ from typing import Any
 import msgspec
 
 from palate.downstream._best_of_n._settings import KIND, BonSettings
-from palate.downstream._critic import Mark
 from palate.downstream._personal import VIEWS, Seen
 from palate.downstream._samples import SAMPLES, SampleLine
-from palate.evaluate import Appender, Ledger, Needs, RunFolder
 from palate.records import Rating
+from palate.records._critic import Mark
+from palate.runs import Appender, Ledger, Needs, RunFolder
 
 RatedKey = tuple[str, str, str, str, int]
 """Policy view, reward model, view, item and draw."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from palate import __version__
-from palate.downstream._asked import Named
 from palate.downstream._policy import Drawing
-from palate.evaluate import HashedSettings, ModelSettings, file_name
 from palate.records import Card
+from palate.runs import HashedSettings, ModelSettings, Named, file_name
 from palate.views import Budget, ViewSpec
 
 FORMAT = 2

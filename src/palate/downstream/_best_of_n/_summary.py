@@ -13,8 +13,8 @@ from palate.downstream._best_of_n._findings import findings
 from palate.downstream._best_of_n._results import BonSummary, Curve, Point, PolicySamples
 from palate.downstream._best_of_n._run import BonRun
 from palate.downstream._choice import divergence_bound
-from palate.evaluate import Estimate, Floats, Quantity, Resamples, intervals, ratio
 from palate.records import PalateError
+from palate.stats import Estimate, Floats, Quantity, Resamples, intervals, ratio
 
 
 def summarise_best_of_n(run: BonRun) -> BonSummary:

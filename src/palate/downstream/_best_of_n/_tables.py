@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palate.downstream._best_of_n._results import BonDifference, BonSummary, Choice, Curve
-from palate.downstream._report import Head
-from palate.evaluate import ABSENT, CLEAR, Table, chance_of_error, count, figure, figure_interval, percent
+from palate.report import ABSENT, CLEAR, Head, Table, chance_of_error, count, figure, figure_interval, percent
 
 FOOTNOTE = (
     "Scores are the critic's, and k = 1 is the policy alone. Every column is the exact expectation over all subsets "

@@ -7,8 +7,7 @@ from rich.console import Console
 from palate.downstream._best_of_n._results import BonSummary
 from palate.downstream._best_of_n._tables import FOOTNOTE, head, reward_tables, score_tables
 from palate.downstream._personal import personal_table
-from palate.downstream._report import print_findings, print_head, print_section
-from palate.evaluate import printable
+from palate.report import print_findings, print_head, print_section, printable
 
 
 def print_best_of_n(summary: BonSummary, console: Console) -> None:

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.downstream._guide._credits import Credits
-from palate.downstream._guide._figures import figures
-from palate.downstream._guide._results import Figure, PairResult, PolicyAccuracy
-from palate.downstream._personal import Against, Tested, against
-from palate.evaluate import SHARE, Floats, Resamples
+from palate.downstream._guide._results import PairResult, PolicyAccuracy
+from palate.downstream._personal import Against, against
+from palate.stats import SHARE, Figure, Floats, Resamples, Tested, figures
 from palate.views import ViewSpec
 
 Names = tuple[str, str, str]

@@ -10,7 +10,7 @@ import numpy as np
 
 from palate.downstream._guide._run import AnswerTokens, GuideItem, GuideRun, LikelihoodLine, TokenRewardLine
 from palate.downstream._guide._tilt import limit, tilted
-from palate.evaluate import Floats, credit
+from palate.stats import Floats, credit
 
 LEVEL = 9
 """Digits after the point to which sums are the same: the rest is dust of adding up."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from palate.downstream._guide._markdown import guide_markdown
 from palate.downstream._guide._page import guide_page
 from palate.downstream._guide._results import GuideSummary
-from palate.downstream._report import write_report
+from palate.runs import write_report
 
 
 def write_guide(summary: GuideSummary) -> Path:

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from palate.downstream._guide._results import Figure, PairResult, TextResult
+from palate.downstream._guide._results import PairResult, TextResult
 from palate.downstream._personal import MANY_EMPTY, PersonalGain, personal_findings
-from palate.downstream._report import change_with_interval, commonest
-from palate.evaluate import CLEAR, LOST, Finding, Severity, chance_of_error, count, percent, warnings_first
+from palate.report import (
+    CLEAR,
+    Finding,
+    Severity,
+    chance_of_error,
+    change_with_interval,
+    commonest,
+    count,
+    percent,
+    warnings_first,
+)
+from palate.runs import LOST
+from palate.stats import Figure
 
 MANY_CUT = 0.5
 

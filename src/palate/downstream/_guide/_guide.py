@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from palate.downstream._asked import Named, as_benchmark, as_critic, prompts, ranks, writer_of
-from palate.downstream._critic import Critic
+from palate.downstream._critics import as_critic
 from palate.downstream._guide._guiding import Guiding, checked_weights
 from palate.downstream._guide._measure import Measurement
 from palate.downstream._guide._measure_pairs import measure_pairs
@@ -16,11 +15,23 @@ from palate.downstream._guide._run import GuideItem, GuideRun, GuideWriter
 from palate.downstream._guide._settings import GuideSettings
 from palate.downstream._guide._summary import summarise_guide
 from palate.downstream._personal import keep_views, personal_views
-from palate.downstream._policy import Drawing, Item, open_policy
+from palate.downstream._policy import Drawing, open_policy
 from palate.engine import LanguageModel, LocalModel, in_process
-from palate.evaluate import Report, json_lines, load_models, sample_items
 from palate.records import Benchmark, Comparison, PalateError, RewardModel
+from palate.records._critic import Critic
 from palate.rewards import follow
+from palate.runs import (
+    Item,
+    Named,
+    Report,
+    as_benchmark,
+    json_lines,
+    load_models,
+    prompts,
+    ranks,
+    sample_items,
+    writer_of,
+)
 from palate.views import ViewBuilder, parse_budget, resolve_views
 
 

@@ -16,8 +16,7 @@ from palate.downstream._guide._tables import (
     text_tables,
 )
 from palate.downstream._personal import personal_table, view_table
-from palate.downstream._report import markdown_head, markdown_section
-from palate.evaluate import safe_markdown
+from palate.report import markdown_head, markdown_section, safe_markdown
 
 
 def guide_markdown(summary: GuideSummary) -> str:

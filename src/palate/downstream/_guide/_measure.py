@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from palate.downstream._critic import Critic
 from palate.downstream._guide._run import GuideWriter
 from palate.downstream._guide._settings import GuideSettings
-from palate.downstream._policy import Item
 from palate.engine import LocalModel
-from palate.evaluate import LoadedModel, Report
 from palate.records import Comparison, PalateError, View
+from palate.records._critic import Critic
+from palate.runs import Item, LoadedModel, Report
 from palate.views import Missing, ViewBuilder, ViewSpec
 
 Some = TypeVar("Some")

@@ -9,8 +9,9 @@ from palate.downstream._best_of_n._measure import ratings_of
 from palate.downstream._guide._measure import Measurement, chunks, side_by_side
 from palate.downstream._guide._pairs import policy_likelihoods, token_rewards
 from palate.downstream._guide._run import GuideWriter, LikelihoodLine, PairRatingLine, TokenRewardLine
-from palate.evaluate import LoadedModel, in_benchmark_order, make_ask
+from palate.evaluation import in_benchmark_order, make_ask
 from palate.records import Comparison
+from palate.runs import LoadedModel
 from palate.views import Missing, ViewSpec
 
 

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import msgspec
 
 from palate.downstream._best_of_n._measure import ratings_of
-from palate.downstream._critic import Critic, Draft, judged
+from palate.downstream._critics import judged
 from palate.downstream._guide._measure import Measurement, chunks, side_by_side
 from palate.downstream._guide._run import ALONE, GeneratedLine, GuideMarkLine, GuideWriter, OutcomeLine, written_key
 from palate.downstream._guide._write import Guided, Job, write_guided
-from palate.downstream._policy import Drawing, Item, item_seed, write_request
-from palate.evaluate import LoadedModel
+from palate.downstream._policy import Drawing, item_seed, write_request
 from palate.records import Ask, View
+from palate.records._critic import Critic, Draft
+from palate.runs import Item, LoadedModel
 from palate.views import Missing, ViewSpec
 
 MARKED_AT_ONCE = 64

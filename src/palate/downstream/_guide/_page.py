@@ -17,7 +17,7 @@ from palate.downstream._guide._tables import (
     text_tables,
 )
 from palate.downstream._personal import personal_table, view_table
-from palate.downstream._report import report_page
+from palate.report import report_page
 
 
 def guide_page(summary: GuideSummary) -> str:

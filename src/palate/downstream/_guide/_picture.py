@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from palate.downstream._guide._results import Figure, GuideSummary, PairResult, TextResult
-from palate.downstream._report import SCORES
-from palate.evaluate import IN_PERCENT, Across, CurvePlot, Step, draw_curves
+from palate.downstream._guide._results import GuideSummary, PairResult, TextResult
+from palate.report import IN_PERCENT, SCORES, Across, CurvePlot, Step, draw_curves
+from palate.stats import Figure
 
 AXIS = "weight of the reward"
 

@@ -8,16 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from palate.downstream._personal import PersonalGain, Tested, ViewShown
-from palate.evaluate import Finding
-
-
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """A mean with its interval."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
+from palate.downstream._personal import PersonalGain, ViewShown
+from palate.report import Finding
+from palate.stats import Figure, Tested
 
 
 class PolicyAccuracy(msgspec.Struct, frozen=True, kw_only=True):

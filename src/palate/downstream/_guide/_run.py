@@ -22,11 +22,11 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from palate.downstream._critic import Mark
 from palate.downstream._guide._settings import KIND, GuideSettings
 from palate.downstream._personal import VIEWS, Seen
-from palate.evaluate import Appender, Ledger, Needs, RunFolder
 from palate.records import Rating
+from palate.records._critic import Mark
+from palate.runs import Appender, Ledger, Needs, RunFolder
 
 Line = TypeVar("Line")
 Key = TypeVar("Key")

@@ -13,9 +13,9 @@ from palate.downstream._guide._guiding import checked_weights
 from palate.downstream._guide._results import GuideSummary
 from palate.downstream._guide._run import GuideRun
 from palate.downstream._guide._texts import Texts
-from palate.downstream._personal import ANYWHERE, personal_gains, tested
-from palate.evaluate import GAIN, Resamples, independent_clusters
+from palate.downstream._personal import ANYWHERE, personal_gains
 from palate.records import PalateError
+from palate.stats import GAIN, Resamples, independent_clusters, tested
 
 
 def summarise_guide(run: GuideRun, weights: Sequence[float] | None = None) -> GuideSummary:

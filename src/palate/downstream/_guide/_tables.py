@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from palate.downstream._guide._results import Figure, GuideSummary, PairResult, TextResult
-from palate.downstream._report import Head
-from palate.evaluate import (
+from palate.downstream._guide._results import GuideSummary, PairResult, TextResult
+from palate.report import (
     ABSENT,
     CLEAR,
+    Head,
     Table,
     chance_of_error,
     count,
@@ -19,6 +19,7 @@ from palate.evaluate import (
     points,
     points_interval,
 )
+from palate.stats import Figure
 
 ACCURACY_NOTE = (
     "Reward accuracy: how often the reward model scores the response that the user preferred highest. The others: how "

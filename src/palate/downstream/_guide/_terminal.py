@@ -7,8 +7,7 @@ from rich.console import Console
 from palate.downstream._guide._results import GuideSummary
 from palate.downstream._guide._tables import ACCURACY_NOTE, TEXT_NOTE, accuracy_tables, head, text_tables
 from palate.downstream._personal import personal_table
-from palate.downstream._report import print_findings, print_head, print_section
-from palate.evaluate import printable
+from palate.report import print_findings, print_head, print_section, printable
 
 
 def print_guide(summary: GuideSummary, console: Console) -> None:

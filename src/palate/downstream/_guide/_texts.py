@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.downstream._guide._accuracies import guided_by
-from palate.downstream._guide._figures import figures
-from palate.downstream._guide._results import Figure, TextResult
+from palate.downstream._guide._results import TextResult
 from palate.downstream._guide._run import ALONE, GeneratedLine, GuideItem, GuideRun, text_key
-from palate.downstream._personal import ANYWHERE, SCORE, Against, Tested, against
-from palate.evaluate import Floats, Resamples
+from palate.downstream._personal import ANYWHERE, SCORE, Against, against
+from palate.stats import Figure, Floats, Resamples, Tested, figures
 
 Names = tuple[str, str, str, float]
 """Policy view, reward model, view, weight."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
-from palate.evaluate import Floats
+from palate.stats import Floats
 
 
 def tilted(log_probabilities: Floats, rewards: Floats, own: Sequence[int], weight: float) -> Floats:

@@ -7,7 +7,7 @@ from pathlib import Path
 from palate.downstream._ppo._markdown import ppo_markdown
 from palate.downstream._ppo._page import ppo_page
 from palate.downstream._ppo._results import PpoSummary
-from palate.downstream._report import write_report
+from palate.runs import write_report
 
 
 def write_ppo(summary: PpoSummary) -> Path:

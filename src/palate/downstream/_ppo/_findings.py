@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from palate.downstream._ppo._results import Change, StepLine, Written
-from palate.evaluate import Finding
+from palate.report import Finding
 
 COLLAPSED = 0.5
 """Entropy below this part of what it was."""

@@ -10,15 +10,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from palate.downstream._critic import Critic, Draft, judged
+from palate.downstream._critics import judged
 from palate.downstream._personal import controls, keep_views
-from palate.downstream._policy import Item, item_seed
+from palate.downstream._policy import item_seed
 from palate.downstream._ppo._prompts import Prompt, fitted
 from palate.downstream._ppo._run import ControlRating, ControlTexts, HeldOutLine, PpoRun
 from palate.engine import Failure, LocalModel, Sampling, WriteRequest, Written
-from palate.evaluate import Appender, LoadedModel, Report
 from palate.records import Ask, Comparison, PalateError, View
+from palate.records._critic import Critic, Draft
 from palate.rewards import conversation, rate
+from palate.runs import Appender, Item, LoadedModel, Report
 from palate.views import STRANGERS, ViewBuilder, ViewSpec
 
 AT_ONCE = 256

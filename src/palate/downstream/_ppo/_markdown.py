@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from palate.downstream._personal import personal_table, view_table
 from palate.downstream._ppo._results import PpoSummary
 from palate.downstream._ppo._tables import curve_table, footnote, head, held_out_table, parts_table, view_scores_table
-from palate.downstream._report import markdown_head, markdown_section
-from palate.evaluate import safe_markdown
+from palate.report import markdown_head, markdown_section, safe_markdown
 
 
 def ppo_markdown(summary: PpoSummary) -> str:

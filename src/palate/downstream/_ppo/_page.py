@@ -17,8 +17,7 @@ from palate.downstream._ppo._tables import (
     parts_table,
     view_scores_table,
 )
-from palate.downstream._report import SCORES, report_page
-from palate.evaluate import CurvePlot, Step, draw_curves
+from palate.report import SCORES, CurvePlot, Step, draw_curves, report_page
 
 MOST_POINTS = 12
 """Of a curve: each stands for the mean of as many steps."""

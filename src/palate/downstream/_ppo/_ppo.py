@@ -41,9 +41,9 @@ from palate.downstream._ppo._results import StepLine
 from palate.downstream._ppo._settings import Training
 from palate.downstream._ppo._together import Together
 from palate.engine import steady_attention
-from palate.evaluate import LoadedModel
 from palate.records import Ask, PalateError
 from palate.rewards import rate
+from palate.runs import LoadedModel
 
 ALONE = Together()
 Some = TypeVar("Some")

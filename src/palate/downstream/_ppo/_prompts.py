@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from palate.downstream._policy import Item
 from palate.downstream._ppo._split import Side
 from palate.engine import LocalModel
 from palate.records import Ask, PalateError, View
 from palate.rewards import conversation, fit_view
+from palate.runs import Item
 from palate.views import Missing, ViewBuilder, ViewSpec
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from palate.downstream._personal import PersonalGain, ViewShown
-from palate.evaluate import Finding
+from palate.report import Finding
 
 
 class StepLine(msgspec.Struct, frozen=True, kw_only=True):

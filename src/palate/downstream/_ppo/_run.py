@@ -19,12 +19,12 @@ from typing import Any
 
 import msgspec
 
-from palate.downstream._critic import Mark
 from palate.downstream._personal import VIEWS, Seen
 from palate.downstream._ppo._results import StepLine
 from palate.downstream._ppo._settings import KIND, PpoSettings
-from palate.evaluate import Ledger, RunFolder, write_whole
 from palate.records import PalateError, Rating
+from palate.records._critic import Mark
+from palate.runs import Ledger, RunFolder, write_whole
 
 
 class SplitFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,9 +8,8 @@ from typing import Literal
 import msgspec
 
 from palate import __version__
-from palate.downstream._asked import Named
-from palate.evaluate import HashedSettings, ModelSettings, file_name
 from palate.records import Card, PalateError
+from palate.runs import HashedSettings, ModelSettings, Named, file_name
 from palate.views import Budget, ViewSpec
 
 FORMAT = 2

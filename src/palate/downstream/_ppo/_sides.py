@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from palate.downstream._asked import as_critic, prompts, ranks, writer_of
-from palate.downstream._critic import Critic
+from palate.downstream._critics import as_critic
 from palate.downstream._personal import own_view
 from palate.downstream._ppo._prompts import Prompt, make_prompts
 from palate.downstream._ppo._split import Side, split_by_users
 from palate.engine import LocalModel
-from palate.evaluate import Report, sample_items
 from palate.records import Benchmark
+from palate.records._critic import Critic
+from palate.runs import Report, prompts, ranks, sample_items, writer_of
 from palate.views import Budget, ViewBuilder, ViewSpec, parse_budget, resolve_views
 
 

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Sequence
 
 import msgspec
 
-from palate.downstream._policy import Item
 from palate.records import Benchmark, Comparison, PalateError, User
+from palate.runs import Item
 
 FEWEST_USERS = 2
 """On each side; with fewer there is nobody to take an interval over."""

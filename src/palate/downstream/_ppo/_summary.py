@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palate.downstream._critic import Mark
 from palate.downstream._personal import (
     AGREEMENT,
     SCORE,
@@ -19,15 +18,15 @@ from palate.downstream._personal import (
     controls,
     personal_findings,
     personal_gains,
-    tested,
 )
 from palate.downstream._ppo._findings import findings
 from palate.downstream._ppo._results import ByView, Change, Example, PpoSummary, Written
 from palate.downstream._ppo._run import HeldOutLine, PpoRun
 from palate.downstream._ppo._settings import PpoSettings
-from palate.evaluate import (
-    SMALLEST_GROUP,
-    Finding,
+from palate.evaluation import SMALLEST_GROUP
+from palate.records._critic import Mark
+from palate.report import Finding, warnings_first
+from palate.stats import (
     Floats,
     Quantity,
     Resamples,
@@ -35,7 +34,7 @@ from palate.evaluate import (
     independent_clusters,
     paired_differences,
     ratio,
-    warnings_first,
+    tested,
 )
 from palate.views import STRANGERS, ViewSpec
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from palate.downstream._personal import AGREEMENT
 from palate.downstream._ppo._results import Change, PpoSummary, StepLine, Written
-from palate.downstream._report import Head
-from palate.evaluate import (
+from palate.report import (
     ABSENT,
+    Head,
     Table,
     chance_of_error,
     count,

@@ -23,8 +23,7 @@ from palate.downstream._ppo._tables import (
     parts_table,
     view_scores_table,
 )
-from palate.downstream._report import print_findings, print_head, print_section
-from palate.evaluate import figure, printable
+from palate.report import figure, print_findings, print_head, print_section, printable
 
 BARS = "▁▂▃▄▅▆▇█"
 SPARK = 24

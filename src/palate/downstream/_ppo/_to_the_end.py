@@ -14,8 +14,8 @@ from palate.downstream._ppo._results import StepLine
 from palate.downstream._ppo._run import PpoRun, SecondsLine
 from palate.downstream._ppo._summary import summarise_ppo
 from palate.engine import require
-from palate.evaluate import Appender
 from palate.records import PalateError
+from palate.runs import Appender
 
 PAGE_EVERY = 10
 """Steps after which the page is made anew while training goes on."""

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palate.downstream._asked import Named, as_benchmark
-from palate.downstream._critic import Critic
 from palate.downstream._ppo._prompts import Prompt
 from palate.downstream._ppo._results import PpoSummary, StepLine
 from palate.downstream._ppo._run import PpoRun, SplitFile
@@ -16,8 +14,9 @@ from palate.downstream._ppo._settings import PpoSettings, Training
 from palate.downstream._ppo._sides import Asked, Sides, make_sides
 from palate.downstream._ppo._summary import summarise_ppo
 from palate.engine import require
-from palate.evaluate import LoadedModel, Report, load_models
 from palate.records import Benchmark, PalateError, RewardModel
+from palate.records._critic import Critic
+from palate.runs import LoadedModel, Named, Report, as_benchmark, load_models
 
 if TYPE_CHECKING:
     from palate.downstream._ppo._policy_model import PolicyModel

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palate.downstream._report import write_report
 from palate.downstream._steer._markdown import steer_markdown
 from palate.downstream._steer._page import steer_page
 from palate.downstream._steer._results import SteerSummary
+from palate.runs import write_report
 
 
 def write_steer(summary: SteerSummary) -> Path:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from palate.downstream._report import change_with_interval
 from palate.downstream._steer._results import SteerDifference, SteerRow
-from palate.evaluate import CLEAR, Finding, chance_of_error, count, percent, warnings_first
+from palate.report import CLEAR, Finding, chance_of_error, change_with_interval, count, percent, warnings_first
 
 FEW_USERS = 30
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import msgspec
 
 from palate.downstream._personal import personal_table, view_table
-from palate.downstream._report import markdown_head, markdown_section
 from palate.downstream._steer._results import SteerSummary
 from palate.downstream._steer._tables import FOOTNOTE, difference_table, head, main_table, parts_table
-from palate.evaluate import Table, safe_markdown
+from palate.report import Table, markdown_head, markdown_section, safe_markdown
 
 
 def steer_markdown(summary: SteerSummary) -> str:

@@ -10,13 +10,14 @@ import numpy as np
 from palate.downstream._best_of_n._expectations import scores_of_draws
 from palate.downstream._best_of_n._run import BonRun, PromptItem
 from palate.downstream._choice import chosen_probabilities
-from palate.downstream._critic import Mark
 from palate.downstream._guide._credits import Pairs
 from palate.downstream._guide._run import written_key
 from palate.downstream._personal import Against, against
 from palate.downstream._steer._results import MEASURES, Decoding, Measure, MethodKind
 from palate.downstream._steer._run import InContext, SteerRun
-from palate.evaluate import Floats, Ratings
+from palate.evaluation import Ratings
+from palate.records._critic import Mark
+from palate.stats import Floats
 from palate.views import ViewSpec
 
 LIKENESS: tuple[Measure, ...] = ("rouge1", "rougeL", "embedding")

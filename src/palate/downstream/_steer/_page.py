@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from palate.downstream._personal import personal_table, view_table
-from palate.downstream._report import report_page
 from palate.downstream._steer._picture import pictures
 from palate.downstream._steer._results import SteerSummary
 from palate.downstream._steer._tables import FOOTNOTE, difference_table, head, main_table, parts_table
+from palate.report import report_page
 
 
 def steer_page(summary: SteerSummary) -> str:

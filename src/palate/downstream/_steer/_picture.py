@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from palate.downstream._steer._results import SteerRow, SteerSummary
-from palate.evaluate import figure, percent
+from palate.report import figure, percent
 
 WIDTH, HEIGHT = 720, 320
 LEFT, RIGHT, TOP, BOTTOM = 60, 290, 16, 52

@@ -9,9 +9,9 @@ from typing import Literal
 
 import msgspec
 
-from palate.downstream._guide._results import Figure
 from palate.downstream._personal import PersonalGain, ViewShown
-from palate.evaluate import Finding
+from palate.report import Finding
+from palate.stats import Figure
 
 MethodKind = Literal["none", "in-context", "best-of-n", "oracle", "guided"]
 Decoding = Literal["sampled", "greedy"]

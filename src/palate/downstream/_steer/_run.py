@@ -10,8 +10,9 @@ import msgspec
 from palate import __version__
 from palate.downstream._best_of_n import BonRun
 from palate.downstream._guide import GuideRun
-from palate.evaluate import HashedSettings, Run, RunFolder, file_name
+from palate.evaluation import Run
 from palate.records import Card, PalateError
+from palate.runs import HashedSettings, RunFolder, file_name
 from palate.views import ViewSpec
 
 FORMAT = 2

@@ -9,9 +9,7 @@ from pathlib import Path
 import msgspec
 
 from palate.data import pairs_from_completions
-from palate.downstream._asked import as_benchmark, ranks
 from palate.downstream._best_of_n import best_of_n
-from palate.downstream._critic import Critic
 from palate.downstream._critics import make_critic
 from palate.downstream._guide import Guiding, guide
 from palate.downstream._personal import own_view, personal_views
@@ -21,8 +19,10 @@ from palate.downstream._steer._results import SteerSummary
 from palate.downstream._steer._run import InContext, SteerRun, SteerSettings
 from palate.downstream._steer._summary import summarise_steer
 from palate.engine import LanguageModel
-from palate.evaluate import Report, evaluate
+from palate.evaluation import evaluate
 from palate.records import Benchmark, PalateError, unknown_name
+from palate.records._critic import Critic
+from palate.runs import Report, as_benchmark, ranks
 from palate.views import resolve_views, retriever_names
 
 

@@ -12,22 +12,16 @@ from numpy.typing import NDArray
 from palate.downstream._best_of_n import summarise_best_of_n
 from palate.downstream._best_of_n._findings import about_left_out, about_samples
 from palate.downstream._guide import summarise_guide
-from palate.downstream._guide._figures import figures
 from palate.downstream._guide._findings import about_texts
-from palate.downstream._personal import Range, personal_findings, personal_gains, tested
+from palate.downstream._personal import Range, personal_findings, personal_gains
 from palate.downstream._steer._findings import findings
 from palate.downstream._steer._methods import LIKENESS, Method, Parts
 from palate.downstream._steer._results import Measure, SteerDifference, SteerRow, SteerSummary
 from palate.downstream._steer._run import SteerRun, SteerSettings
-from palate.evaluate import (
-    GAIN,
-    SHARE,
-    Finding,
-    Ratings,
-    Resamples,
-    independent_clusters,
-)
+from palate.evaluation import Ratings
 from palate.records import PalateError
+from palate.report import Finding
+from palate.stats import GAIN, SHARE, Resamples, figures, independent_clusters, tested
 
 COSINE = (-1.0, 1.0)
 SHARES = ("reward", "policy", "rouge1", "rougeL")

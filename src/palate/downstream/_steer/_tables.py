@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from palate.downstream._guide._results import Figure
-from palate.downstream._report import Head
 from palate.downstream._steer._results import MEASURES, Measure, SteerDifference, SteerRow, SteerSummary
-from palate.evaluate import (
+from palate.report import (
     ABSENT,
     CLEAR,
+    Head,
     Table,
     chance_of_error,
     count,
@@ -17,6 +16,7 @@ from palate.evaluate import (
     points,
     points_interval,
 )
+from palate.stats import Figure
 
 FOOTNOTE = (
     "Reward accuracy: how often the reward model scores the user's own text above the other of its pair. Policy "

@@ -6,10 +6,9 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from palate.downstream._personal import personal_table
-from palate.downstream._report import print_findings, print_head, print_section
 from palate.downstream._steer._results import SteerSummary
 from palate.downstream._steer._tables import FOOTNOTE, head, main_table
-from palate.evaluate import ROOMY, Table, printable
+from palate.report import ROOMY, Table, print_findings, print_head, print_section, printable
 
 NARROWEST = 14
 """Columns of a terminal that a method's name has at least."""

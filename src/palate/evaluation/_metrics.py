@@ -1,0 +1,225 @@
+"""From raw ratings to numbers. Nothing here needs a model or the benchmark's own files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from palate.evaluation._baseline import over_baseline
+from palate.evaluation._paired import about_few, differences, gains
+from palate.evaluation._ratings import Rated, Ratings
+from palate.evaluation._results import Calibration, Orders, Result, Summary
+from palate.evaluation._run import Run
+from palate.evaluation._shown import stranger_match, view_warnings
+from palate.evaluation._slices import slices, user_accuracies
+from palate.runs._folder import LOST
+from palate.stats import Estimate, brier, expected_calibration_error
+from palate.stats._intervals import ANYWHERE, SHARE, Floats, Quantity, Resamples, intervals
+from palate.stats._units import Resample
+from palate.views import ViewSpec
+
+
+def summarise(run: Run, *, again: bool = False, resample: Resample = "auto") -> Summary:
+    """Everything that a run says, from its raw ratings; `again` reads verdicts anew from what models wrote."""
+    ratings = Ratings.of(run, again=again, resample=resample)
+    settings = run.settings
+    resamples = Resamples(ratings.n_clusters, seed=settings.seed)
+    labels = [model.label for model in settings.models]
+    found = gains(ratings, labels, settings.views, resamples)
+    over = over_baseline(ratings, labels, settings.views, settings.baseline, resamples)
+    return Summary(
+        run=str(run.folder),
+        benchmark=settings.benchmark.name,
+        benchmark_title=settings.benchmark.title,
+        benchmark_hash=settings.content_hash,
+        licence=settings.benchmark.licence,
+        seed=settings.seed,
+        items=len(ratings.items),
+        users=len({item.user_id for item in ratings.items}),
+        split=settings.split,
+        complete=ratings.missing == 0,
+        resampled="users and items" if ratings.units else "users",
+        warnings=_warnings(run, ratings) + about_few(ratings, found, over),
+        strangers=[
+            line
+            for view in settings.views
+            for line in stranger_match(view, ratings.shown(view.name), ratings.shown(view.of or ""))
+        ],
+        results=_results(ratings, labels, settings.views, resamples),
+        gains=found,
+        differences=differences(ratings, labels, settings.views, resamples),
+        over_baseline=over,
+        slices=slices(ratings, labels, settings.views, resamples),
+        user_accuracies=user_accuracies(ratings, labels, settings.views),
+    )
+
+
+def _results(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], resamples: Resamples) -> list[Result]:
+    pairs = [(label, view) for label in labels for view in views]
+    quantities: list[Quantity] = []
+    for label, view in pairs:
+        credits = ratings.credits[label, view.name]
+        quantities += [
+            ratings.mean(credits),
+            _length_controlled(ratings, credits),
+            _twin_consistency(ratings, credits),
+            _oracle_gap(ratings, label, view, views),
+        ]
+    estimates = intervals(quantities, resamples)
+    return [
+        _result(ratings, label, view, estimates[4 * index : 4 * index + 4]) for index, (label, view) in enumerate(pairs)
+    ]
+
+
+def _result(ratings: Ratings, label: str, view: ViewSpec, estimates: Sequence[Estimate | None]) -> Result:
+    accuracy, length_controlled, twins, oracle = estimates
+    rated = ratings.rated(label, view.name)
+    credits = ratings.credits[label, view.name]
+    scored = ~np.isnan(credits)
+    sizes = np.array([len(item.responses) for item in ratings.items])
+    return Result(
+        rm=label,
+        view=view.name,
+        of=view.of,
+        n=int(scored.sum()),
+        users=ratings.count_users(scored),
+        accuracy=float(credits[scored].mean()) if scored.any() else None,
+        low=accuracy.low if accuracy else None,
+        high=accuracy.high if accuracy else None,
+        macro=_macro(ratings, credits),
+        chance=float((1 / sizes[scored]).mean()) if scored.any() else None,
+        ties=ratings.items_where(
+            label, view.name, lambda rating: bool(rating.scores) and _is_tied(rating.scores or ())
+        ),
+        unscored=_unscored(ratings, label, view.name),
+        empty=0 if view.name == "none" else int(ratings.empty(view.name).sum()),
+        notes=ratings.items_where(label, view.name, lambda rating: rating.scores is not None and bool(rating.note)),
+        length_controlled=length_controlled,
+        twin_consistency=twins,
+        oracle_gap_closed=oracle,
+        calibration=_calibration(ratings, rated),
+        orders=_orders(rated),
+    )
+
+
+def _unscored(ratings: Ratings, rm: str, view: str) -> int:
+    """Items that were rated and have no score, with any of the strangers they were shown with."""
+    return ratings.items_where(rm, view, lambda rating: True) - int((~np.isnan(ratings.credits[rm, view])).sum())
+
+
+def _orders(rated: Rated) -> Orders | None:
+    pairs = [
+        (rating.verdicts[place], rating.verdicts[place + 1])
+        for rating in rated.values()
+        if rating.verdicts
+        for place in range(0, len(rating.verdicts), 2)
+    ]
+    if not pairs:
+        return None
+    worth = {"A": 1.0, "tie": 0.5, "B": 0.0}
+    return Orders(
+        pairs=len(pairs),
+        consistent=sum("tie" not in pair and pair[0] != pair[1] for pair in pairs),
+        flipped=sum("tie" not in pair and pair[0] == pair[1] for pair in pairs),
+        tied=sum("tie" in pair for pair in pairs),
+        first=float(np.mean([worth[verdict] for pair in pairs for verdict in pair])),
+    )
+
+
+def _is_tied(scores: Sequence[float]) -> bool:
+    return sum(score == max(scores) for score in scores) > 1
+
+
+def _macro(ratings: Ratings, credits: Floats) -> float | None:
+    scored = ~np.isnan(credits)
+    counts = np.bincount(ratings.users[scored])
+    sums = np.bincount(ratings.users[scored], weights=credits[scored])
+    return float((sums[counts > 0] / counts[counts > 0]).mean()) if scored.any() else None
+
+
+def _length_controlled(ratings: Ratings, credits: Floats) -> Quantity:
+    return ratings.quantity(
+        *ratings.scored_columns(credits, ratings.longer > 0),
+        *ratings.scored_columns(credits, ratings.longer < 0),
+        statistic=lambda totals: (totals[..., 0] / totals[..., 1] + totals[..., 2] / totals[..., 3]) / 2,
+        within=SHARE,
+    )
+
+
+def _twin_consistency(ratings: Ratings, credits: Floats) -> Quantity:
+    place = {item.id: index for index, item in enumerate(ratings.items)}
+    both = np.zeros(len(ratings.items))
+    counted = np.zeros(len(ratings.items))
+    for index, item in enumerate(ratings.items):
+        other = place.get(item.twin or "", -1)
+        if other > index and not np.isnan(credits[[index, other]]).any():
+            counted[index] = 1
+            both[index] = credits[index] == 1 and credits[other] == 1
+    return ratings.quantity(both, counted, within=SHARE)
+
+
+def _oracle_gap(ratings: Ratings, label: str, view: ViewSpec, views: Sequence[ViewSpec]) -> Quantity:
+    """(view - none) / (oracle - none), on items scored under all three."""
+    names = [other.name for other in views]
+    if not view.is_profile or "none" not in names or "oracle" not in names:
+        return Quantity(np.zeros((ratings.n_clusters, 1)), lambda totals: totals[..., 0], ANYWHERE)
+    none, seen, oracle = (ratings.credits[label, name] for name in ("none", view.name, "oracle"))
+    scored = ~np.isnan(none + seen + oracle)
+    over_none = [np.where(scored, credits - none, 0.0) for credits in (seen, oracle)]
+    # The third column says who has data: a user whom nothing changes is not a user without items.
+    return ratings.quantity(*over_none, scored.astype(float), statistic=_share_of_gap, within=ANYWHERE)
+
+
+def _share_of_gap(totals: Floats) -> Floats:
+    """Undefined, and so left out, where the oracle does not beat `none`."""
+    gap = np.where(totals[..., 1] > 0, totals[..., 1], np.nan)
+    return np.asarray(totals[..., 0] / gap)
+
+
+def _calibration(ratings: Ratings, rated: Rated) -> Calibration | None:
+    preferred_of = {item.id: item.preferred for item in ratings.items}
+    claimed = [
+        (rating.probabilities, preferred_of[item])
+        for (item, _), rating in rated.items()
+        if rating.scores is not None and rating.probabilities is not None
+    ]
+    if not claimed:
+        return None
+    probabilities, preferred = zip(*claimed, strict=True)
+    return Calibration(
+        n=len(claimed),
+        brier=brier(probabilities, preferred),
+        ece=expected_calibration_error(probabilities, preferred),
+    )
+
+
+def _warnings(run: Run, ratings: Ratings) -> list[str]:
+    found = []
+    if ratings.lost:
+        found.append(LOST.format(count=ratings.lost))
+    if ratings.to_make:
+        found.append(f"{ratings.to_make} ratings are still to be made: run the same command again.")
+    if ratings.n_clusters < 30:
+        found.append(f"Independent users or couples: only {ratings.n_clusters}. Intervals from so few can mislead.")
+    for (rm, view), credits in ratings.credits.items():
+        rated = ratings.rated(rm, view)
+        unscored = _unscored(ratings, rm, view)
+        if unscored > 0.02 * len(credits):
+            reason, _ = Counter(r.unscored for r in rated.values() if r.unscored).most_common(1)[0]
+            found.append(f"{rm}, {view}: {unscored} of {len(credits)} items unscored, most often: {reason}.")
+    for spec in run.settings.views:
+        found += view_warnings(spec, ratings.shown(spec.name), len(ratings.items))
+    for (rm, view), _ in ratings.credits.items():
+        orders = _orders(ratings.rated(rm, view))
+        if orders and orders.flipped > 0.2 * orders.pairs:
+            found.append(
+                f"{rm}, {view}: {orders.flipped} of {orders.pairs} verdicts flipped with the order; what stood first "
+                f"won {orders.first:.0%} of the time."
+            )
+    views = {view.name: view for view in run.settings.views}
+    profile = [view for view in views.values() if view.is_profile]
+    if profile and not any(view.whose == "swapped" for view in views.values()):
+        found.append("No swapped view: a gain over none could come from any profile, not this user's.")
+    return found

@@ -1,0 +1,195 @@
+"""What a run says, as typed objects. Every key of `palate eval --json` is documented here.
+
+All accuracies count a tie for the best response as its fair share (half, for a pair) and leave
+unscored items out; those are counted in `unscored`. All intervals are 95% and resample users, and items
+where users judge the same ones; an interval is absent (null) where there are too few users to have one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from palate.stats import Estimate
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the probabilities that a model claims can be believed."""
+
+    n: int
+    """Scored items with probabilities."""
+    brier: float
+    """Mean squared error of the probabilities; 0.25 is what saying one half gets on pairs."""
+    ece: float
+    """Expected calibration error: mean distance between claimed confidence and accuracy, 10 bins."""
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """What a judge of pairs did when the order of the responses was turned round."""
+
+    pairs: int
+    consistent: int
+    """The same response both times."""
+    flipped: int
+    """The same letter both times, and so the other response."""
+    tied: int
+    """A tie at least once."""
+    first: float
+    """How often the response shown first won, ties as half; one half for a judge without a position habit."""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One reward model under one view."""
+
+    rm: str
+    view: str
+    of: str | None
+    """For `swapped` and `twin` views: the view that was taken from somebody else."""
+    n: int
+    """Items with a score."""
+    users: int
+    """Users with at least one scored item."""
+    accuracy: float | None
+    low: float | None
+    high: float | None
+    macro: float | None
+    """Mean over users of each user's accuracy, so that busy users do not drown the others."""
+    chance: float | None
+    """What guessing gets on the same items: one half for pairs, less where more was offered."""
+    ties: int
+    """Scored items where the model could not choose."""
+    unscored: int
+    """Items without a score; they count neither way."""
+    empty: int
+    """Items whose view had nothing to show, such as those of a user without history."""
+    notes: int
+    """Scored items that carry a note, such as a fall-back to an impersonal score."""
+    length_controlled: Estimate | None
+    """Mean of the accuracy where the preferred response is the longest and where it is the shortest."""
+    twin_consistency: Estimate | None
+    """Share of twin pairs where both twins are right."""
+    oracle_gap_closed: Estimate | None
+    """How far the view gets from `none` towards `oracle`; absent where the oracle gains nothing."""
+    calibration: Calibration | None
+    orders: Orders | None
+    """For judges of pairs, on the items that they scored."""
+
+
+class Gain(msgspec.Struct, frozen=True, kw_only=True):
+    """What a view adds for one model: accuracy with it minus accuracy with another, on the same items.
+
+    Items whose view had nothing to show are left out: a profile adds nothing where there is none.
+    """
+
+    rm: str
+    view: str
+    over: str
+    n: int
+    users: int
+    gain: float
+    low: float | None
+    high: float | None
+    p: float
+    """Two-sided test of a mean of zero; below .05 where the interval leaves zero out."""
+    q: float
+    """The same with the false discovery rate held over all gains of the run that could differ from 0."""
+    carried_by: int | None = None
+    """Without so many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """One model against another under the same view, on the items that both scored."""
+
+    view: str
+    rm: str
+    than: str
+    n: int
+    users: int
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    q: float
+    """The false discovery rate over all differences of the table."""
+    carried_by: int | None = None
+    """As for a gain."""
+
+
+class OverBaseline(msgspec.Struct, frozen=True, kw_only=True):
+    """A model against the impersonal one of a training run, which sees nobody, on the items that both scored.
+
+    It says whether the model is better, and not whether the person makes it so: that is a `Gain` over `none` and
+    over `swapped`, of one model.
+    """
+
+    rm: str
+    view: str
+    than: str
+    """The impersonal model."""
+    known: str
+    """`any`, or how many judgements of the user could be learned from: `0`, `1 to 10`, `11 to 50`, `over 50`."""
+    n: int
+    users: int
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    q: float
+    """The false discovery rate over all of these differences, whatever is known."""
+    carried_by: int | None = None
+    """As for a gain."""
+
+
+class Slice(msgspec.Struct, frozen=True, kw_only=True):
+    """Accuracy on part of the items: a domain, a difficulty, a group of users."""
+
+    rm: str
+    view: str
+    by: str
+    """`category`, `difficulty`, `known` (judgements to learn from) or `demographics.FIELD`."""
+    value: str
+    n: int
+    users: int
+    accuracy: float
+    low: float | None
+    high: float | None
+
+
+class UserAccuracy(msgspec.Struct, frozen=True, kw_only=True):
+    """How one user is served."""
+
+    rm: str
+    view: str
+    user_id: str
+    n: int
+    accuracy: float
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that one run says, recomputed from its raw ratings."""
+
+    run: str
+    """The run's folder."""
+    benchmark: str
+    benchmark_title: str
+    benchmark_hash: str
+    licence: str
+    seed: int
+    items: int
+    users: int
+    split: str | None
+    """For runs of `palate train`: what was trained on and what was asked, in words."""
+    complete: bool
+    """False when some items were not rated yet."""
+    resampled: str = "users"
+    """What the intervals are about: `users`, or `users and items` where users judge the same items."""
+    warnings: list[str]
+    """What a reader should know before believing the table."""
+    strangers: list[str]
+    """Who the strangers of each such view are, and how well they match the users whose place they take."""
+    results: list[Result]
+    gains: list[Gain]
+    differences: list[Difference]
+    over_baseline: list[OverBaseline]
+    """For runs of `palate train`: each model against the impersonal one, which is no personal gain."""
+    slices: list[Slice]
+    user_accuracies: list[UserAccuracy]

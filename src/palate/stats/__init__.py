@@ -1,0 +1,60 @@
+"""From columns of items to numbers: clusters of users, intervals, paired tests, false discovery."""
+
+from palate.stats._accuracy import brier, credit, expected_calibration_error
+from palate.stats._clusters import independent_clusters
+from palate.stats._differences import Figure, Range, Tested, figures, mean_totals, tested
+from palate.stats._intervals import (
+    ANYWHERE,
+    GAIN,
+    SHARE,
+    Crossed,
+    Estimate,
+    Floats,
+    PairedDifference,
+    Quantity,
+    Resamples,
+    Statistic,
+    cluster_totals,
+    false_discovery,
+    interval,
+    intervals,
+    paired_differences,
+    ratio,
+    ratio_interval,
+)
+from palate.stats._units import FEWEST_UNITS, Resample, Units, item_texts, shared_units
+
+__all__ = [
+    "ANYWHERE",
+    "FEWEST_UNITS",
+    "GAIN",
+    "SHARE",
+    "Crossed",
+    "Estimate",
+    "Figure",
+    "Floats",
+    "PairedDifference",
+    "Quantity",
+    "Range",
+    "Resample",
+    "Resamples",
+    "Statistic",
+    "Tested",
+    "Units",
+    "brier",
+    "cluster_totals",
+    "credit",
+    "expected_calibration_error",
+    "false_discovery",
+    "figures",
+    "independent_clusters",
+    "interval",
+    "intervals",
+    "item_texts",
+    "mean_totals",
+    "paired_differences",
+    "ratio",
+    "ratio_interval",
+    "shared_units",
+    "tested",
+]
