@@ -25,9 +25,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
 
-from palate.downstream._ppo._policy_model import PolicyModel, Texts, open_policy_model
-from palate.downstream._ppo._ppo import log_probabilities
-from palate.downstream._ppo._settings import Training
+from palate.downstream.ppo._policy_model import PolicyModel, Texts, open_policy_model
+from palate.downstream.ppo._ppo import log_probabilities
+from palate.downstream.ppo._settings import Training
 
 
 def main() -> None:

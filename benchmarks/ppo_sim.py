@@ -45,7 +45,7 @@ from rich.table import Table
 from palate.data import load_benchmark
 from palate.downstream import (
     Draft,
-    Mark,
+    Grade,
     PpoRun,
     PpoSummary,
     SimulatedCritic,
@@ -292,7 +292,7 @@ class StrangerLine(msgspec.Struct, frozen=True):
 
     item: str
     stranger: str
-    marks: tuple[Mark, ...]
+    marks: tuple[Grade, ...]
     """Of the user whose prompt it is: of the untrained policy's texts, then of as many of the trained one's."""
 
 
@@ -410,12 +410,12 @@ def _halves(values: Sequence[float | None]) -> tuple[list[float], list[float]]:
     return before, after
 
 
-def _topic(mark: Mark) -> float:
+def _topic(mark: Grade) -> float:
     """What the topic that a user loves or hates adds to a mark."""
     return sum(value for name, value in mark.parts.items() if name.startswith("topic:"))
 
 
-def _where_marked(marks: Sequence[Mark], values: Sequence[float | None]) -> list[float | None]:
+def _where_marked(marks: Sequence[Grade], values: Sequence[float | None]) -> list[float | None]:
     return [None if mark.score is None else value for mark, value in zip(marks, values, strict=True)]
 
 

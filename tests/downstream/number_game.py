@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from palate import Ask, Rating
-from palate.downstream import Draft, Mark
+from palate.downstream import Draft, Grade
 from palate.engine import Conversation, Failure, WriteRequest, Written
 from palate.records import Benchmark, Card, Comparison, Completion, Judgement, User
 
@@ -105,15 +105,15 @@ class Worth:
     def require(self, items: Sequence[Comparison | Completion]) -> None:
         return None
 
-    def judge(self, drafts: Sequence[Draft]) -> list[Mark]:
+    def judge(self, drafts: Sequence[Draft]) -> list[Grade]:
         self.judged += [draft.text for draft in drafts]
         return [self._mark(draft) for draft in drafts]
 
-    def _mark(self, draft: Draft) -> Mark:
+    def _mark(self, draft: Draft) -> Grade:
         if draft.item.id == self.unscored:
-            return Mark(unscored="no opinion")
+            return Grade(unscored="no opinion")
         value = float(draft.text or 0)
-        return Mark(value - self.curve * value**2)
+        return Grade(value - self.curve * value**2)
 
 
 class Noisy:

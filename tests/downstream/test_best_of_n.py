@@ -19,8 +19,8 @@ from palate.downstream import (
     best_of_n_page,
     summarise_best_of_n,
 )
-from palate.downstream._best_of_n import _results
-from palate.downstream._best_of_n._results import Curve
+from palate.downstream.best_of_n import _results
+from palate.downstream.best_of_n._results import Curve
 from palate.records import Benchmark, Completion, PalateError, User
 
 

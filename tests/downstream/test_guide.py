@@ -19,15 +19,15 @@ from palate.downstream import (  # noqa: E402
     GuideRun,
     GuideSummary,
     Guiding,
-    Mark,
+    Grade,
     guide,
     guide_markdown,
     guide_page,
     summarise_guide,
     write_guide,
 )
-from palate.downstream._guide import _results  # noqa: E402
-from palate.downstream._guide._measure import Measurement  # noqa: E402
+from palate.downstream.guide import _results  # noqa: E402
+from palate.downstream.guide._measure import Measurement  # noqa: E402
 from palate.engine import LocalModel, Sampling, SentenceEncoder, Turn, WriteRequest  # noqa: E402
 from palate.records import Comparison, Completion, PalateError, RewardModel  # noqa: E402
 from palate.rewards import make_reward_model  # noqa: E402
@@ -48,8 +48,8 @@ class Letters:
     def require(self, items: Sequence[Comparison | Completion]) -> None:
         return None
 
-    def judge(self, drafts: Sequence[Draft]) -> list[Mark]:
-        return [Mark(draft.text.count("e") / max(1, len(draft.text))) for draft in drafts]
+    def judge(self, drafts: Sequence[Draft]) -> list[Grade]:
+        return [Grade(draft.text.count("e") / max(1, len(draft.text))) for draft in drafts]
 
 
 class Plainly:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from palate.downstream import GuideSummary, guide_page
-from palate.downstream._guide._results import PairResult, PolicyAccuracy, TextResult
+from palate.downstream.guide._results import PairResult, PolicyAccuracy, TextResult
 from palate.stats import Figure
 
 GUIDES = {("longest", "none"): 0.53, ("personal:bradley-terry", "judgements:4"): 0.71}

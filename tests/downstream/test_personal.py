@@ -20,7 +20,7 @@ from palate.downstream import (
     Drawing,
     GuideRun,
     Guiding,
-    Mark,
+    Grade,
     best_of_n,
     guide,
     print_best_of_n,
@@ -212,8 +212,8 @@ class Letter:
             Rating([loved(ask.view.user_id, text) if ask.view.parts else 0.0 for text in ask.responses]) for ask in asks
         ]
 
-    def judge(self, drafts: Sequence[Draft]) -> list[Mark]:
-        return [Mark(loved(draft.item.user_id, draft.text)) for draft in drafts]
+    def judge(self, drafts: Sequence[Draft]) -> list[Grade]:
+        return [Grade(loved(draft.item.user_id, draft.text)) for draft in drafts]
 
 
 def loved(user: str | None, text: str) -> float:

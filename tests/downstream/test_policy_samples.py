@@ -11,7 +11,7 @@ from number_game import numbers
 
 from faulty_server import counts, faulty_server
 from palate import load_benchmark
-from palate.downstream import BonRun, Draft, Drawing, Mark, best_of_n, write_best_of_n
+from palate.downstream import BonRun, Draft, Drawing, Grade, best_of_n, write_best_of_n
 from palate.downstream._policy import item_seed
 from palate.records import Comparison, Completion, PalateError
 from tiny_models import CONTEXT, TinyModels
@@ -28,8 +28,8 @@ class Vowels:
     def require(self, items: Sequence[Comparison | Completion]) -> None:
         return None
 
-    def judge(self, drafts: Sequence[Draft]) -> list[Mark]:
-        return [Mark(sum(letter in "aeiou" for letter in draft.text) / max(1, len(draft.text))) for draft in drafts]
+    def judge(self, drafts: Sequence[Draft]) -> list[Grade]:
+        return [Grade(sum(letter in "aeiou" for letter in draft.text) / max(1, len(draft.text))) for draft in drafts]
 
 
 @pytest.mark.usefixtures("own_cache")

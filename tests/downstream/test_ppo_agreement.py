@@ -6,19 +6,19 @@ import msgspec
 import numpy as np
 import pytest
 
-from palate.downstream import Mark
-from palate.downstream._ppo._findings import findings
-from palate.downstream._ppo._results import Change
-from palate.downstream._ppo._run import ControlRating, ControlTexts, HeldOutLine
-from palate.downstream._ppo._summary import _agreements, _control_agreements, _control_scores, _mean, _own_mean
+from palate.downstream import Grade
+from palate.downstream.ppo._findings import findings
+from palate.downstream.ppo._results import Change
+from palate.downstream.ppo._run import ControlRating, ControlTexts, HeldOutLine
+from palate.downstream.ppo._summary import _agreements, _control_agreements, _control_scores, _mean, _own_mean
 from palate.records import Rating
 
-NO_MARK = Mark(unscored="empty")
+NO_MARK = Grade(unscored="empty")
 
 
 def line(rewards: tuple[float, ...] | None, marks: tuple[float | None, ...]) -> HeldOutLine:
     rating = Rating(unscored="nothing to say") if rewards is None else Rating(rewards)
-    given = tuple(NO_MARK if mark is None else Mark(mark) for mark in marks)
+    given = tuple(NO_MARK if mark is None else Grade(mark) for mark in marks)
     texts = ("text",) * len(marks)
     return HeldOutLine(item="i", user_id="u", prompt="?", texts=texts, tokens=(1,) * 6, rating=rating, marks=given)
 
@@ -52,7 +52,7 @@ def test_controls_are_read_view_by_view_and_strangers_averaged() -> None:
         rated("swapped:user", 1, 1, 2, 3),  # all alike
         ControlRating(view="swapped:user", draw=2, rating=Rating(unscored="no idea")),
     )
-    texts = ControlTexts(view="none", texts=("a", "b"), marks=(Mark(0.5), NO_MARK))
+    texts = ControlTexts(view="none", texts=("a", "b"), marks=(Grade(0.5), NO_MARK))
     held = msgspec.structs.replace(own, ratings=controls, written=(texts,))
     assert _control_agreements([held, own], "none") == pytest.approx([0.5, np.nan], nan_ok=True)
     assert _control_agreements([held], "swapped:user") == pytest.approx([0.5])

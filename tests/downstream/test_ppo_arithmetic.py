@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from palate.downstream import Training  # noqa: E402
-from palate.downstream._ppo._ppo import (  # noqa: E402
+from palate.downstream.ppo._ppo import (  # noqa: E402
     advantages_and_returns,
     entropies,
     leave_one_out,

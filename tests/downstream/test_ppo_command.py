@@ -19,8 +19,8 @@ from number_game import numbers
 from palate.cli import main
 from palate.data import write_benchmark
 from palate.downstream import PpoRun, PpoSummary, StepLine, Training, ppo, ppo_page, summarise_ppo
-from palate.downstream._ppo._findings import warnings_of
-from palate.downstream._ppo._terminal import spark
+from palate.downstream.ppo._findings import warnings_of
+from palate.downstream.ppo._terminal import spark
 from palate.records import PalateError
 from tiny_models import TinyModels
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from palate.downstream import Mark
-from palate.downstream._ppo._run import HeldOutLine
-from palate.downstream._ppo._summary import _parts
+from palate.downstream import Grade
+from palate.downstream.ppo._run import HeldOutLine
+from palate.downstream.ppo._summary import _parts
 from palate.records import Rating
 
 
@@ -19,7 +19,7 @@ def line(number: int, *parts: dict[str, float]) -> HeldOutLine:
         texts=("before", "after"),
         tokens=(1, 1),
         rating=Rating((0.0, 0.0)),
-        marks=tuple(Mark(sum(own.values()), parts=own) if own else Mark(unscored="empty") for own in parts),
+        marks=tuple(Grade(sum(own.values()), parts=own) if own else Grade(unscored="empty") for own in parts),
     )
 
 

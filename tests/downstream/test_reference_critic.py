@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from palate.downstream import Critic, Draft, Mark, ReferenceCritic, make_critic
+from palate.downstream import Critic, Draft, Grade, ReferenceCritic, make_critic
 from palate.records import Benchmark, Card, Comparison, Completion, PalateError
 
 pytest.importorskip("rouge_score")
@@ -18,7 +18,7 @@ CHOSEN = Comparison(
 CARD = Card(name="n", title="t", version="1", licence="l", source="s")
 
 
-def judge(critic: Critic, text: str, item: Comparison | Completion = WRITTEN) -> Mark:
+def judge(critic: Critic, text: str, item: Comparison | Completion = WRITTEN) -> Grade:
     [mark] = critic.judge([Draft(item=item, text=text)])
     return mark
 

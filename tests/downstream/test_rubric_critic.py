@@ -7,7 +7,7 @@ import pytest
 
 from faulty_server import faulty_server
 from palate.data import load_benchmark
-from palate.downstream import Critic, Draft, Mark, RubricCritic, make_critic
+from palate.downstream import Critic, Draft, Grade, RubricCritic, make_critic
 from palate.downstream._rubric import WORDS, rubric_conversation
 from palate.engine import (
     ChooseRequest,
@@ -61,7 +61,7 @@ class Scripted:
         return [Failure("this model only writes") for _ in requests]
 
 
-def judged(says: Callable[[str], str | Failure]) -> Mark:
+def judged(says: Callable[[str], str | Failure]) -> Grade:
     [mark] = RubricCritic(Scripted(says)).judge([DRAFT])
     return mark
 
@@ -72,7 +72,7 @@ def about_tea(text: str) -> bool:
 
 def test_the_score_is_the_sum_over_twice_the_number_of_aspects() -> None:
     mark = judged(lambda text: "2" if about_tea(text) else "Score: 1")
-    assert mark == Mark(score=3 / 4, parts={"calm": 1, "tea": 2})
+    assert mark == Grade(score=3 / 4, parts={"calm": 1, "tea": 2})
     assert judged(lambda text: "0").score == 0 and judged(lambda text: "**2** because it is.").score == 1
 
 
@@ -101,7 +101,7 @@ def test_two_aspects_of_one_name_both_count() -> None:
     item = Completion(id="i", user_id="ann", prompt="p", privileged=Privileged(aspects=(TEA, TEA)))
     answers = iter("12")
     [mark] = RubricCritic(Scripted(lambda text: next(answers))).judge([Draft(item=item, text="t")])
-    assert mark == Mark(score=3 / 4, parts={"tea": 1, "tea (2)": 2})
+    assert mark == Grade(score=3 / 4, parts={"tea": 1, "tea (2)": 2})
 
 
 def test_without_aspects_an_item_is_unscored_and_a_benchmark_refused() -> None:

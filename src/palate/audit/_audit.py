@@ -16,7 +16,7 @@ from palate.audit._run_results import RunAudit
 from palate.audit._terminal import print_document
 from palate.evaluation import SMALLEST_GROUP
 from palate.records import PalateError
-from palate.runs import Report, write_whole
+from palate.runs import Progress, write_whole
 
 
 def audit(
@@ -28,7 +28,7 @@ def audit(
     seed: int = 0,
     runs: str | Path | None = None,
     data_dir: str | Path | None = None,
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> BenchmarkAudit | RunAudit:
     """Audit a run folder, or a benchmark by name or path."""
     folder = Path(target)

@@ -20,7 +20,7 @@ from palate.audit._thin import measure_fields
 from palate.data import check_benchmark, load_benchmark
 from palate.evaluation import SMALLEST_GROUP
 from palate.records import Benchmark, PalateError
-from palate.runs import Report
+from palate.runs import Progress
 from palate.stats import false_discovery
 
 
@@ -32,7 +32,7 @@ def audit_benchmark(
     seed: int = 0,
     runs: str | Path | None = None,
     data_dir: str | Path | None = None,
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> BenchmarkAudit:
     """Say how far one gets without knowing the user, how often users disagree, and what would mislead.
 
@@ -82,7 +82,7 @@ class _Models(msgspec.Struct, frozen=True):
 
 
 def _measure(
-    benchmark: Benchmark, runs: Path, seed: int, progress: Report | None, *, impersonal: bool | None
+    benchmark: Benchmark, runs: Path, seed: int, progress: Progress | None, *, impersonal: bool | None
 ) -> _Models:
     controls = measure_controls(benchmark, runs, seed, progress)
     if impersonal is False:
@@ -102,7 +102,7 @@ def _audit(
     *,
     least: int,
     seed: int,
-    progress: Report | None,
+    progress: Progress | None,
 ) -> BenchmarkAudit:
     controls, trained = models.controls, models.trained
     ratings = controls[0].ratings

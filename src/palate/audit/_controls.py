@@ -15,7 +15,7 @@ from palate.evaluation import Ratings, Run, default_views, evaluate
 from palate.personal import IMPERSONAL, train
 from palate.records import Ask, Benchmark, Part, Rating, RewardModel, View
 from palate.rewards import make_reward_model
-from palate.runs import Report
+from palate.runs import Progress
 from palate.stats import GAIN, Floats, Resamples, false_discovery, intervals, paired_differences
 
 MOST_READ = 1_500
@@ -60,7 +60,7 @@ class Measured(msgspec.Struct, frozen=True):
         return np.array([1 / len(item.responses) for item in self.ratings.items])
 
 
-def measure_controls(benchmark: Benchmark, runs: Path, seed: int, progress: Report | None) -> list[Measured]:
+def measure_controls(benchmark: Benchmark, runs: Path, seed: int, progress: Progress | None) -> list[Measured]:
     """Every control that could tell something here: `first` needs recorded positions, `overlap` a profile."""
     blind = ["random", "longest"]
     if any(len(item.responses) > 2 for item in benchmark.comparisons):
@@ -79,7 +79,7 @@ def measure_controls(benchmark: Benchmark, runs: Path, seed: int, progress: Repo
     return found
 
 
-def measure_impersonal(benchmark: Benchmark, runs: Path, seed: int, progress: Report | None) -> Measured:
+def measure_impersonal(benchmark: Benchmark, runs: Path, seed: int, progress: Progress | None) -> Measured:
     """What a trained model gets that knows everybody's taste and nobody's own, on users it was not trained on."""
     summary = train(benchmark, [IMPERSONAL], protocol="unseen", views=["none"], seed=seed, out=runs, progress=progress)
     return Measured(IMPERSONAL, "none", Ratings.of(Run.open(Path(summary.run))))

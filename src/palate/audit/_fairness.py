@@ -10,7 +10,7 @@ import numpy as np
 from palate.audit._difference import group_test
 from palate.audit._run_results import Cell, CellGain, Gap
 from palate.evaluation import Grouping, Ratings, shown_groups
-from palate.runs import Report
+from palate.runs import Progress
 from palate.stats import GAIN, SHARE, Floats, Quantity, Resamples, false_discovery, intervals, paired_differences, ratio
 
 Key = tuple[str, str]
@@ -51,7 +51,7 @@ def _rows(
 
 
 def measure_groups(
-    ratings: Ratings, keys: Sequence[Key], fields: Sequence[Grouping], least: int, seed: int, progress: Report | None
+    ratings: Ratings, keys: Sequence[Key], fields: Sequence[Grouping], least: int, seed: int, progress: Progress | None
 ) -> tuple[list[Cell], list[Gap]]:
     """How every group is served, and in which fields that differs."""
     rows = _rows(ratings, fields, [(key, ratings.credits[key]) for key in keys], least)
@@ -78,7 +78,7 @@ def _cells(ratings: Ratings, rows: Sequence[_Row], resamples: Resamples) -> list
     ]
 
 
-def _gaps(ratings: Ratings, rows: Sequence[_Row], resamples: Resamples, progress: Report | None) -> list[Gap]:
+def _gaps(ratings: Ratings, rows: Sequence[_Row], resamples: Resamples, progress: Progress | None) -> list[Gap]:
     ends: list[tuple[int, int]] = []
     quantities: list[Quantity] = []
     p_values: list[float] = []

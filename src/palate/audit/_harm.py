@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from palate.audit._fairness import Key, profile_change
 from palate.audit._run_results import Harm, HarmedUser
 from palate.evaluation import Ratings
-from palate.runs import Report
+from palate.runs import Progress
 from palate.stats import Floats, false_discovery
 
 FLIPS = 2_000
@@ -34,7 +34,9 @@ class _Served(msgspec.Struct, frozen=True):
         return int(np.count_nonzero(sums < -1e-9)), int(np.count_nonzero(sums < CLEARLY * self.errors - 1e-9))
 
 
-def measure_harm(ratings: Ratings, pairs: Sequence[tuple[Key, Key]], seed: int, progress: Report | None) -> list[Harm]:
+def measure_harm(
+    ratings: Ratings, pairs: Sequence[tuple[Key, Key]], seed: int, progress: Progress | None
+) -> list[Harm]:
     """For every model and profile: users below their accuracy under `none`, beside what flipping signs gives."""
     found = []
     for done, (key, none) in enumerate(pairs):

@@ -10,7 +10,7 @@ import msgspec
 from palate.audit._results import Leaks
 from palate.data import History, private_sentences
 from palate.records import Benchmark, Comparison, Judgement, Post, User, came_before
-from palate.runs import Report
+from palate.runs import Progress
 
 
 class _Past(msgspec.Struct):
@@ -22,7 +22,7 @@ class _Past(msgspec.Struct):
     """History that is no item itself: what is an item is excluded by date, and so by design."""
 
 
-def find_leaks(benchmark: Benchmark, progress: Report | None) -> Leaks:
+def find_leaks(benchmark: Benchmark, progress: Progress | None) -> Leaks:
     """Count the comparisons of each kind of leak."""
     ids = {item.id for item in benchmark.comparisons} | {item.id for item in benchmark.completions}
     pasts = {user.id: _past(user, ids) for user in benchmark.users.values()}

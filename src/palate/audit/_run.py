@@ -14,11 +14,16 @@ from palate.audit._run_results import Hidden, RunAudit
 from palate.evaluation import MOST_GROUPS, SMALLEST_GROUP, Grouping, Ratings, Run, groupings, shown_groups
 from palate.records import PalateError
 from palate.rewards import CONTROLS
-from palate.runs import Report
+from palate.runs import Progress
 
 
 def audit_run(
-    run: str | Path, *, least: int = SMALLEST_GROUP, users: bool = False, seed: int = 0, progress: Report | None = None
+    run: str | Path,
+    *,
+    least: int = SMALLEST_GROUP,
+    users: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> RunAudit:
     """Accuracy by group, gaps between groups, and who is served worse with the profile; no model is needed.
 

@@ -19,7 +19,7 @@ from palate.data import load_benchmark, text_key
 from palate.evaluation import Ratings, ViewLine, default_views, gains, is_clear_gain, rated_item
 from palate.records import Ask, Benchmark, Comparison, Judgement, PalateError, View
 from palate.rewards import Overlap
-from palate.runs import Report, sample_items
+from palate.runs import Progress, sample_items
 from palate.stats import Floats, Resamples
 from palate.views import STRANGERS, History, ViewBuilder, ViewSpec, drawn, post_part, resolve_views
 
@@ -83,7 +83,7 @@ def selftest(
     limit: int | None = None,
     seed: int = 0,
     data_dir: str | Path | None = None,
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> SelfTest:
     """Plant effects of known size in a benchmark's own rows, and tell which of them this measurement finds."""
     _check(points, tries)
@@ -169,7 +169,7 @@ class _Measurement:
         views: list[ViewSpec],
         retriever: str,
         seed: int,
-        report: Report,
+        report: Progress,
     ) -> None:
         builder = ViewBuilder(benchmark, retriever=retriever, seed=seed)
         for spec in views:

@@ -1,8 +1,16 @@
 """What happens to text when a reward model is put to use, and who says whether it got better."""
 
-from palate.downstream._best_of_n import (
+from palate.downstream._choice import best_of, chosen_probabilities, divergence_bound
+from palate.downstream._critics import CRITICS, make_critic
+from palate.downstream._policy import Drawing
+from palate.downstream._reference import ReferenceCritic
+from palate.downstream._rejected import pairs_against_policy
+from palate.downstream._repair import repair
+from palate.downstream._rubric import RubricCritic
+from palate.downstream._samples import SampleLine, SampleSet, SampleSettings, is_samples
+from palate.downstream.best_of_n import (
+    BestOfNSummary,
     BonRun,
-    BonSummary,
     best_of_n,
     best_of_n_markdown,
     best_of_n_page,
@@ -10,9 +18,7 @@ from palate.downstream._best_of_n import (
     summarise_best_of_n,
     write_best_of_n,
 )
-from palate.downstream._choice import best_of, chosen_probabilities, divergence_bound
-from palate.downstream._critics import CRITICS, make_critic
-from palate.downstream._guide import (
+from palate.downstream.guide import (
     GuideRun,
     GuideSummary,
     Guiding,
@@ -24,8 +30,7 @@ from palate.downstream._guide import (
     tilted,
     write_guide,
 )
-from palate.downstream._policy import Drawing
-from palate.downstream._ppo import (
+from palate.downstream.ppo import (
     PpoRun,
     PpoSummary,
     StepLine,
@@ -38,12 +43,7 @@ from palate.downstream._ppo import (
     watching,
     write_ppo,
 )
-from palate.downstream._reference import ReferenceCritic
-from palate.downstream._rejected import pairs_against_policy
-from palate.downstream._repair import repair
-from palate.downstream._rubric import RubricCritic
-from palate.downstream._samples import SampleLine, SampleSet, SampleSettings, is_samples
-from palate.downstream._steer import (
+from palate.downstream.steer import (
     SteerRun,
     SteerSummary,
     print_steer,
@@ -53,22 +53,22 @@ from palate.downstream._steer import (
     summarise_steer,
     write_steer,
 )
-from palate.records._critic import Critic, Draft, Mark
+from palate.records import Critic, Draft, Grade
 from palate.simulate._simulate import ceiling, simulate, simulate_by_options
 from palate.simulate._simulated import SimulatedCritic, SimulatedReward
 from palate.simulate._taste import taste_of, utility
 
 __all__ = [
     "CRITICS",
+    "BestOfNSummary",
     "BonRun",
-    "BonSummary",
     "Critic",
     "Draft",
     "Drawing",
+    "Grade",
     "GuideRun",
     "GuideSummary",
     "Guiding",
-    "Mark",
     "PpoRun",
     "PpoSummary",
     "ReferenceCritic",

@@ -6,8 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from palate.records import Benchmark, Draft, Mark, PalateError, parse_spec, unknown_name
-from palate.records._critic import Critic
+from palate.records import Benchmark, Critic, Draft, Grade, PalateError, parse_spec, unknown_name
 
 
 def _rubric(model: str | None, options: Mapping[str, str]) -> Critic:
@@ -71,7 +70,7 @@ def as_critic(critic: str | Critic, benchmark: Benchmark) -> Critic:
     return make_critic(critic, benchmark)
 
 
-def judged(critic: Critic, drafts: Sequence[Draft]) -> list[Mark]:
+def judged(critic: Critic, drafts: Sequence[Draft]) -> list[Grade]:
     """One sound mark for each draft, or a clear error that names the critic."""
     try:
         marks = list(critic.judge(drafts))
@@ -87,9 +86,9 @@ def judged(critic: Critic, drafts: Sequence[Draft]) -> list[Mark]:
     return [_sound(mark) for mark in marks]
 
 
-def _sound(mark: Mark) -> Mark:
+def _sound(mark: Grade) -> Grade:
     """A score that is no finite number can be compared with nothing, and JSON has no word for it."""
     parts = {name: value for name, value in mark.parts.items() if math.isfinite(value)}
     if mark.score is not None and not math.isfinite(mark.score):
-        return Mark(unscored=f"the score is no finite number: {mark.score}", parts=parts)
-    return Mark(mark.score, mark.unscored, parts)
+        return Grade(unscored=f"the score is no finite number: {mark.score}", parts=parts)
+    return Grade(mark.score, mark.unscored, parts)

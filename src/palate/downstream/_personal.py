@@ -6,21 +6,17 @@ every table of this floor compares the own view with both, on the items where it
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.evaluation import default_views, view_warnings
-from palate.records import Benchmark, View
+from palate.evaluation import default_views
+from palate.records import Benchmark
 from palate.report import CLEAR, Finding, Table, chance_of_error, figure, figure_interval, points, points_interval
-from palate.runs import Appender, Item, Ledger
 from palate.stats import GAIN, Floats, Tested
-from palate.views import ViewBuilder, ViewSpec, drawn, resolve_views
+from palate.views import ViewSpec, resolve_views
 
 MANY_EMPTY = 0.1
 """A larger part of texts or views that are empty is warned of."""
@@ -50,134 +46,11 @@ def own_view(benchmark: Benchmark) -> str:
     return personal_views(benchmark)[:2][-1]
 
 
-class SeenLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of `views.jsonl`: whose profile an item was shown with, and how many pieces of it."""
+class PersonalGain(Tested, frozen=True, kw_only=True):
+    """What the user's own view brought over no view or a stranger's, on the items where it shows something.
 
-    view: str
-    item: str
-    draw: int = 0
-    user_id: str | None = None
-    kinds: dict[str, int] = {}
-    """How many parts of each kind it shows."""
-    by_name: bool = False
-    withheld: int = 0
-    """Pieces of history that hold a text of the item, and so are not among the parts."""
-    closeness: str | None = None
-    """What a stranger has in common with the user."""
-    missing: str | None = None
-    """Why the item has no such view."""
-
-    @property
-    def shows(self) -> bool:
-        """Whether a model can tell anything of the user by it."""
-        return self.missing is None and (bool(self.kinds) or self.by_name)
-
-
-VIEWS = Ledger("views.jsonl", SeenLine, lambda line: (line.view, line.item, line.draw))
-
-
-def keep_views(folder: Path, builder: ViewBuilder, views: Iterable[ViewSpec], items: Sequence[Item]) -> None:
-    """Write down what each view shows of each item; only what is missing is added."""
-    known = {(line.view, line.item, line.draw) for line in VIEWS.read(folder)}
-    specs: dict[str, ViewSpec] = {}
-    for view in views:  # one that is both the policy's and a reward model's has the larger number of strangers
-        if view.pieces and (view.name not in specs or specs[view.name].draws < view.draws):
-            specs[view.name] = view
-    wanted = [
-        (view, draw, some)
-        for view, draw in drawn(specs.values())
-        if (some := [item for item in items if (view.name, item.id, draw) not in known])
-    ]
-    if not wanted:
-        return
-    with closing(Appender(folder / VIEWS.name)) as appender:
-        for view, draw, some in wanted:
-            built = zip(some, builder.build(view, some, draw=draw), strict=True)
-            appender.append([_seen(view.name, item.id, draw, found) for item, found in built])
-
-
-def _seen(name: str, item: str, draw: int, found: object) -> SeenLine:
-    if not isinstance(found, View):
-        return SeenLine(view=name, item=item, draw=draw, missing=str(getattr(found, "reason", "no such view")))
-    return SeenLine(
-        view=name,
-        item=item,
-        draw=draw,
-        user_id=found.user_id,
-        kinds=dict(Counter(part.kind for part in found.parts)),
-        by_name=found.by_name,
-        withheld=found.withheld,
-        closeness=found.closeness,
-    )
-
-
-class ViewShown(msgspec.Struct, frozen=True, kw_only=True):
-    """What one view showed over all items of a run."""
-
-    view: str
-    items: int
-    empty: int
-    """Items for which it shows nothing."""
-    missing: int
-    """Items that cannot have it, such as those without a stranger."""
-    strangers: int
-    """How many different people stand in for each user, at most; 0 for a user's own view."""
-    pieces: float
-    """The mean number of pieces that it shows, where it shows any."""
-    withheld: int
-    """Pieces of history that hold a text of their item, and so were left out."""
-
-
-class Seen:
-    """What every view of a run showed, in the order of its items."""
-
-    def __init__(self, folder: Path, items: Sequence[str]) -> None:
-        self._places = {item: place for place, item in enumerate(items)}
-        self._lines: dict[str, list[SeenLine]] = {}
-        for line in VIEWS.read(folder):
-            if line.item in self._places:
-                self._lines.setdefault(line.view, []).append(line)
-
-    def shows(self, view: str) -> NDArray[np.bool_]:
-        """Which items it shows something for."""
-        found = np.zeros(len(self._places), dtype=np.bool_)
-        for line in self._lines.get(view, ()):
-            found[self._places[line.item]] |= line.shows
-        return found
-
-    def warnings(self, views: Sequence[ViewSpec]) -> list[Finding]:
-        """What the views could not show, how well strangers match, and which controls are not there."""
-        items = len(self._places)
-        found = [
-            Finding("warning", text)
-            for view in views
-            for text in view_warnings(
-                view, [line for line in self._lines.get(view.name, ()) if not line.missing], items
-            )
-        ]
-        return [*found, *_without_controls(views)]
-
-    def summary(self, views: Iterable[ViewSpec]) -> list[ViewShown]:
-        """What each view that shows anything at all showed."""
-        return [self._summary(view) for view in views if view.pieces]
-
-    def _summary(self, view: ViewSpec) -> ViewShown:
-        lines = self._lines.get(view.name, [])
-        there = {line.item for line in lines if line.missing is None}
-        parts = [sum(line.kinds.values()) for line in lines if line.shows]
-        return ViewShown(
-            view=view.name,
-            items=len(self._places),
-            empty=len(there) - int(self.shows(view.name).sum()),
-            missing=len({line.item for line in lines} - there),
-            strangers=0 if view.whose == "own" else view.draws,
-            pieces=float(np.mean(parts)) if parts else 0.0,
-            withheld=sum(line.withheld for line in lines),
-        )
-
-
-class PersonalGain(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user's own view brought over no view or a stranger's, on the items where it shows something."""
+    The false discovery rate is held over all differences that are printed with it.
+    """
 
     who: str
     """Who chose, guided or wrote, such as `best of 8 by embedding`."""
@@ -188,16 +61,6 @@ class PersonalGain(msgspec.Struct, frozen=True, kw_only=True):
     """What it is compared with: `none`, or the view of the same kind of somebody else."""
     left_out: int
     """Items left out because the own view shows nothing."""
-    n: int
-    users: int
-    difference: float
-    low: float | None
-    high: float | None
-    p: float
-    q: float
-    """The false discovery rate over all differences that are printed with it."""
-    carried_by: int | None = None
-    """Without so many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
 
 
 class Against(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -291,20 +154,6 @@ def personal_findings(gains: Sequence[PersonalGain]) -> Iterator[Finding]:
         yield Finding("note", f"No measurable personal gain in {measure}. {'; '.join(names)}")
 
 
-def _without_controls(views: Sequence[ViewSpec]) -> Iterator[Finding]:
-    """Views of the user that stand alone."""
-    for view in (view for view in views if view.is_profile):
-        lacking = [] if any(other.name == "none" for other in views) else ["none"]
-        if not any(other.whose != "own" and other.of == view.name for other in views):
-            lacking.append("swapped")
-        if lacking:
-            yield Finding(
-                "warning",
-                f"{view.name} stands without {' and '.join(lacking)} beside it, so whether what it brings is personal "
-                f"cannot be told: add {' '.join(f'--view {name}' for name in lacking)}",
-            )
-
-
 def personal_table(gains: Sequence[PersonalGain]) -> Table | None:
     """Every gain, the same for terminal, Markdown and page; what all have in common stands in the title."""
     if not gains:
@@ -330,29 +179,6 @@ def personal_table(gains: Sequence[PersonalGain]) -> Table | None:
                 f"{gain.n:,}",
             )
             for gain in gains
-        ],
-    )
-
-
-def view_table(shown: Sequence[ViewShown]) -> Table | None:
-    """What each view showed."""
-    if not shown:
-        return None
-    return Table(
-        title="What the views show",
-        titles=("view", "items", "nothing to show", "cannot be had", "strangers", "pieces", "withheld"),
-        words=1,
-        rows=[
-            (
-                one.view,
-                f"{one.items:,}",
-                f"{one.empty:,}",
-                f"{one.missing:,}",
-                str(one.strangers or ""),
-                f"{one.pieces:.1f}",
-                f"{one.withheld:,}",
-            )
-            for one in shown
         ],
     )
 

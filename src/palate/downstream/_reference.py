@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from palate.engine import TextEncoder, load_encoder, require
-from palate.records import Comparison, Completion, PalateError, unknown_name
-from palate.records._critic import Draft, Mark
+from palate.records import Comparison, Completion, Draft, Grade, PalateError, unknown_name
 
 MEASURES = ("rouge1", "rougeL", "chrf", "embedding")
 """F-measures of single words and of the longest common run of words; of letters; and the cosine of two vectors."""
@@ -60,7 +59,7 @@ class ReferenceCritic:
                 "says it; use a benchmark with comparisons or completed texts (squality, acl-titles) or another critic"
             )
 
-    def judge(self, drafts: Sequence[Draft]) -> list[Mark]:
+    def judge(self, drafts: Sequence[Draft]) -> list[Grade]:
         """Every measure of every draft that has a reference."""
         references = [reference_of(draft.item) for draft in drafts]
         pairs = [(draft.text, one) for draft, one in zip(drafts, references, strict=True) if one]
@@ -68,14 +67,14 @@ class ReferenceCritic:
         return [
             self._mark(self._words(draft.text, one) | next(likeness))
             if one
-            else Mark(unscored="the item has no reference: nothing that the user wrote or preferred")
+            else Grade(unscored="the item has no reference: nothing that the user wrote or preferred")
             for draft, one in zip(drafts, references, strict=True)
         ]
 
-    def _mark(self, parts: dict[str, float]) -> Mark:
+    def _mark(self, parts: dict[str, float]) -> Grade:
         if self._measure in parts:
-            return Mark(score=parts[self._measure], parts=parts)
-        return Mark(unscored="the reference has no word in Latin letters or digits, which is all that ROUGE reads")
+            return Grade(score=parts[self._measure], parts=parts)
+        return Grade(unscored="the reference has no word in Latin letters or digits, which is all that ROUGE reads")
 
     def _words(self, text: str, reference: str) -> dict[str, float]:
         parts = {"chrf": float(self._chrf.sentence_score(text, [reference]).score) / 100}

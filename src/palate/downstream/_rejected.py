@@ -12,7 +12,7 @@ from palate.downstream._policy import Drawing, open_policy
 from palate.downstream._samples import SampleLine, SampleSet, SampleSettings
 from palate.engine import LanguageModel
 from palate.records import Benchmark, Completion, PalateError
-from palate.runs import Report, sample_items
+from palate.runs import Progress, sample_items
 from palate.views import ViewBuilder, resolve_views
 
 _ANNOUNCED = re.compile(
@@ -34,7 +34,7 @@ def pairs_against_policy(
     limit: int | None = None,
     seed: int = 0,
     out: str | Path = "runs",
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> Benchmark:
     """The benchmark's completions as pairs with what the policy writes for the same prompt, seeing nothing of the user.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from palate.downstream._best_of_n import BonRun
-from palate.downstream._guide import GuideRun
-from palate.downstream._ppo import PpoRun
 from palate.downstream._samples import SAMPLES, is_samples
-from palate.downstream._steer import SteerRun
+from palate.downstream.best_of_n import BonRun
+from palate.downstream.guide import GuideRun
+from palate.downstream.ppo import PpoRun
+from palate.downstream.steer import SteerRun
 from palate.evaluation import Run
 from palate.runs import Dropped, RunFolder, repair_ledgers
 

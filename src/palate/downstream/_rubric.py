@@ -15,8 +15,7 @@ from palate.engine import (
     Written,
     open_language_model,
 )
-from palate.records import Aspect, Comparison, Completion, PalateError, Privileged
-from palate.records._critic import Draft, Mark
+from palate.records import Aspect, Comparison, Completion, Draft, Grade, PalateError, Privileged
 from palate.rewards import read_grade
 
 TOP = 2
@@ -76,7 +75,7 @@ class RubricCritic:
                 "use a benchmark with rubrics (mini, sim, lamp-qa, personalized-rewardbench) or another critic"
             )
 
-    def judge(self, drafts: Sequence[Draft]) -> list[Mark]:
+    def judge(self, drafts: Sequence[Draft]) -> list[Grade]:
         """All aspects of all drafts are asked together, so that a server is kept busy."""
         asked = [(draft, aspect) for draft in drafts for aspect in draft.item.privileged.aspects]
         requests = [
@@ -86,10 +85,10 @@ class RubricCritic:
         return [_mark([(aspect, next(answers)) for aspect in draft.item.privileged.aspects]) for draft in drafts]
 
 
-def _mark(answers: Sequence[tuple[Aspect, list[Written] | Failure]]) -> Mark:
+def _mark(answers: Sequence[tuple[Aspect, list[Written] | Failure]]) -> Grade:
     """A score only if every aspect has one: a mean over the others would reward what cannot be read."""
     if not answers:
-        return Mark(unscored="the item has no rubric aspects")
+        return Grade(unscored="the item has no rubric aspects")
     scores: list[float] = []
     parts: dict[str, float] = {}
     problems: list[str] = []
@@ -101,8 +100,8 @@ def _mark(answers: Sequence[tuple[Aspect, list[Written] | Failure]]) -> Mark:
         scores.append(score)
         parts[f"{aspect.aspect} ({number})" if aspect.aspect in parts else aspect.aspect] = score
     if len(scores) != len(answers):
-        return Mark(unscored=f"{len(scores)} of {len(answers)} aspects have a score; {problems[0]}", parts=parts)
-    return Mark(score=sum(scores) / (TOP * len(answers)), parts=parts)
+        return Grade(unscored=f"{len(scores)} of {len(answers)} aspects have a score; {problems[0]}", parts=parts)
+    return Grade(score=sum(scores) / (TOP * len(answers)), parts=parts)
 
 
 def _score(answer: list[Written] | Failure) -> float | str:

@@ -9,27 +9,27 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 
 from palate.downstream._policy import Drawing, write_request
 from palate.engine import Failure, LanguageModel, Written
 from palate.records import PalateError, View
-from palate.runs import Appender, HashedSettings, Item, Ledger, environment, file_name, write_whole
+from palate.report import Document
+from palate.runs import Experiment, Item, Ledger, Reading, Run, RunSettings, RunSummary, begin_run, file_name
 from palate.views import Budget, Missing, ViewBuilder, ViewSpec
 
 FEWEST_TEXTS, MOST_TEXTS = 64, 1024
 """Texts drawn before they are put on the disk: few at first, more where they come quickly."""
 QUICK = 5.0
 """Seconds within which a batch may be followed by one of twice its size."""
-FORMAT = 1
 
 
-class SampleSettings(HashedSettings, frozen=True, kw_only=True):
+class SampleSettings(RunSettings, frozen=True, kw_only=True):
     """All that decides what is drawn for an item; two sets with the same hash hold the same texts."""
 
-    benchmark: str
-    content_hash: str
+    kind: Literal["samples"] = "samples"
     policy: str
     policy_fingerprint: str
     view: ViewSpec
@@ -39,8 +39,6 @@ class SampleSettings(HashedSettings, frozen=True, kw_only=True):
     writer: str | None = None
     budget: Budget | None = None
     drawing: Drawing
-    seed: int
-    format: int = FORMAT
 
     @property
     def folder_name(self) -> str:
@@ -68,9 +66,27 @@ class SampleLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 SAMPLES = Ledger("samples.jsonl", SampleLine, lambda line: (line.policy_view, line.item))
 
 
-def is_samples(folder: Path) -> bool:
-    """Whether a folder holds samples that runs share."""
-    return (folder / "samples.jsonl").is_file() and not (folder / "items.jsonl").exists()
+class SharedSamples(Experiment[SampleSettings, RunSummary]):
+    """Samples of a policy, which best-of-N runs share. They have no report of their own."""
+
+    kind = "samples"
+    command = "palate bon"
+    settings = SampleSettings
+
+    def ledgers(self, settings: SampleSettings) -> Sequence[Ledger[Any]]:
+        """The samples alone; whose they are is told by the runs that use them."""
+        return (SAMPLES,)
+
+    def summarise(self, run: Run[SampleSettings], reading: Reading = Reading()) -> RunSummary:
+        """Refused."""
+        raise PalateError(f"{run.folder} holds samples that runs share, and has no report: name a run that used them")
+
+    def document(self, run: Run[SampleSettings], summary: RunSummary, *, users: bool = True) -> Document:
+        """There is none."""
+        raise NotImplementedError
+
+
+SHARED_SAMPLES = SharedSamples()
 
 
 class SampleSet:
@@ -78,7 +94,8 @@ class SampleSet:
 
     def __init__(self, parent: Path, settings: SampleSettings) -> None:
         self.settings = settings
-        self.folder = parent / "samples" / settings.folder_name
+        self._parent = parent / "samples"
+        self.folder = self._parent / settings.folder_name
 
     def known(self) -> dict[str, SampleLine]:
         """What was drawn already, by item."""
@@ -93,10 +110,8 @@ class SampleSet:
         if all(item.id in known for item in items):
             yield [known[item.id] for item in items]
             return
-        self._begin()
-        appender = Appender(self.folder / "samples.jsonl")
         texts, waiting = FEWEST_TEXTS, list(items)
-        try:
+        with begin_run(self._parent, SHARED_SAMPLES, self.settings).writing() as writer:
             known = self.known()  # another process may have drawn some before the file was locked
             while waiting:
                 step = max(1, texts // self.settings.drawing.samples)
@@ -104,25 +119,10 @@ class SampleSet:
                 missing = [item for item in some if item.id not in known]
                 begun = time.monotonic()
                 drawn = dict(zip((item.id for item in missing), self._draw(policy, builder, missing), strict=True))
-                appender.append([line for line in drawn.values() if line.failed is None])
+                writer.add(SAMPLES, [line for line in drawn.values() if line.failed is None])
                 if time.monotonic() - begun < QUICK:
                     texts = min(2 * texts, MOST_TEXTS)
                 yield [drawn.get(item.id) or known[item.id] for item in some]
-        finally:
-            appender.close()
-
-    def _begin(self) -> None:
-        file = self.folder / "settings.json"
-        if file.exists():
-            return
-        settled = {"settings": self.settings, "environment": environment()}
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(file, msgspec.json.format(msgspec.json.encode(settled), indent=2) + b"\n")
-        except OSError as error:
-            raise PalateError(
-                f"cannot write to {self.folder}: {error.strerror or error}. Choose another place with --out."
-            ) from error
 
     def _draw(self, policy: LanguageModel, builder: ViewBuilder, items: Sequence[Item]) -> list[SampleLine]:
         if not items:

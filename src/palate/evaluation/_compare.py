@@ -6,11 +6,13 @@ from pathlib import Path
 
 import msgspec
 
+from palate.evaluation._experiment import EVALUATION
 from palate.evaluation._paired import as_difference, paired
 from palate.evaluation._ratings import Rated, Ratings
 from palate.evaluation._results import Difference
-from palate.evaluation._run import RatedItem, Run
+from palate.evaluation._run import ITEMS, RATINGS, RatedItem, Settings
 from palate.records import PalateError
+from palate.runs import Run, open_run
 from palate.stats._intervals import Resamples
 from palate.stats._units import Resample
 
@@ -30,7 +32,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 def compare(first: str | Path, second: str | Path, *, seed: int = 0, resample: Resample = "auto") -> Comparison:
     """Pair the ratings of two runs of the same benchmark item by item."""
-    runs = [Run.open(Path(first)), Run.open(Path(second))]
+    runs = [open_run(Path(folder), EVALUATION) for folder in (first, second)]
     if runs[0].folder.resolve() == runs[1].folder.resolve():
         raise PalateError(f"{first} and {second} are the same run")
     items = _shared_items(*runs)
@@ -46,7 +48,7 @@ def compare(first: str | Path, second: str | Path, *, seed: int = 0, resample: R
         renamed = {label: f"{label} ({run.folder.name})" if clash else label for label in own}
         names.append(list(renamed.values()))
         rows.update({(name, view): {} for name in renamed.values() for view in views})
-        for line in run.ratings():
+        for line in run.read(RATINGS):
             if line.view in views:
                 rows[renamed[line.rm], line.view][line.item, line.draw] = line.rating
     ratings = Ratings(items, rows, resample=resample)
@@ -61,9 +63,9 @@ def compare(first: str | Path, second: str | Path, *, seed: int = 0, resample: R
     )
 
 
-def _shared_items(first: Run, second: Run) -> list[RatedItem]:
-    others = {item.id: item for item in second.items()}
-    shared = [item for item in first.items() if item.id in others]
+def _shared_items(first: Run[Settings], second: Run[Settings]) -> list[RatedItem]:
+    others = {item.id: item for item in second.read(ITEMS)}
+    shared = [item for item in first.read(ITEMS) if item.id in others]
     if not shared:
         raise PalateError(f"{first.folder} and {second.folder} have no item in common")
     for item in shared:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from palate.data import load_benchmark
-from palate.engine import open_by_spec
 from palate.evaluation._asks import in_benchmark_order, make_ask
-from palate.evaluation._metrics import summarise
+from palate.evaluation._experiment import EVALUATION
 from palate.evaluation._results import Summary
-from palate.evaluation._run import RatedItem, RatingLine, Run, RunWriter
-from palate.evaluation._settings import Settings
-from palate.records import Benchmark, Comparison, PalateError, Rating, RewardModel, View
-from palate.rewards import rate
-from palate.runs import LoadedModel, Report, load_models, sample_items
-from palate.runs._folder import json_lines
-from palate.stats._units import Resample
-from palate.views import STRANGERS, WRITTEN, Missing, ViewBuilder, ViewSpec, Writer, drawn, parse_budget, resolve_views
+from palate.evaluation._run import RATINGS, Settings, rated_item, rating_line
+from palate.records import Benchmark, Comparison, PalateError, RewardModel, View
+from palate.runs import (
+    Builds,
+    LoadedModel,
+    Progress,
+    Reading,
+    RunWriter,
+    add_views,
+    as_benchmark,
+    begin_run,
+    json_lines,
+    load_models,
+    no_progress,
+    rate_missing,
+    sample_items,
+    set_up,
+)
+from palate.stats import Resample
+from palate.views import STRANGERS, Missing, ViewSpec, drawn, resolve_views
 
 
 def evaluate(
@@ -34,19 +44,15 @@ def evaluate(
     seed: int = 0,
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> Summary:
     """Measure reward models on what individual users prefer.
 
-    The same call goes on where an earlier one stopped. A reward model may be given by its name or
-    as an object; an object without a `fingerprint` starts a new run each time, since nothing tells
-    whether it is the same as before. `resample` says what the intervals are about: new users, or new users and
-    items; by default also items, where users judge the same ones.
+    Call it again to resume. A reward model may be given by its name or as an object; an object without a
+    `fingerprint` starts a new run each time, since nothing tells whether it is the same as before. `resample` says
+    what the intervals are about: new users, or new users and items; by default also items, where users judge the same.
     """
-    if limit is not None and limit < 1:
-        raise PalateError(f"the limit is a number of items from 1; {limit} was given")
-    if not isinstance(benchmark, Benchmark):
-        benchmark = load_benchmark(benchmark, data_dir=Path(data_dir) if data_dir else None)
+    benchmark = as_benchmark(benchmark, data_dir)
     items = sample_items(benchmark.comparisons, limit, seed)
     if not items:
         raise PalateError(
@@ -54,31 +60,49 @@ def evaluate(
             + (f", only {len(benchmark.completions)} completions" if benchmark.completions else "")
         )
     models = load_models(reward_models)
-    allowance = parse_budget(budget) if budget else None
     specs = resolve_views(views or default_views(benchmark), strangers=strangers)
-    written = any(spec.shows(kind) for spec in specs for kind in WRITTEN)
-    author = Writer(open_by_spec(writer)) if written else None
-    builder = ViewBuilder(benchmark, retriever=retriever, budget=allowance, seed=seed, writer=author)
-    for spec in specs:
-        builder.require(spec)
-    ranks = written or any(spec.shows("posts") or spec.shows("judgements") for spec in specs)
-    settings = Settings(
-        benchmark=benchmark.card,
-        content_hash=benchmark.content_hash,
-        models=[model.settings for model in models],
-        views=specs,
-        retriever=retriever,
-        retriever_fingerprint=builder.retriever.fingerprint if ranks else "",
-        writer=author.fingerprint if author else None,
-        budget=allowance,
-        limit=limit,
-        seed=seed,
+    setup = set_up(benchmark, items, specs, retriever=retriever, writer=writer, budget=budget, limit=limit, seed=seed)
+    settings = Settings(**setup.settings, models=[model.settings for model in models], views=specs)
+    files = {"items.jsonl": json_lines(rated_item(item, benchmark) for item in items)}
+    run = begin_run(Path(out), EVALUATION, settings, files)
+    total, report = len(models) * len(drawn(specs)) * len(items), progress or no_progress
+    with run.writing() as writing:
+        done = writing.keys(RATINGS)
+        rate_comparisons(
+            writing, models, specs, items, setup.builder, seed, lambda what: report(what, len(done), total)
+        )
+        report("done", len(done), total)
+    return EVALUATION.summarise(run, Reading(resample=resample))
+
+
+def rate_comparisons(
+    writer: RunWriter,
+    models: Sequence[LoadedModel],
+    views: Sequence[ViewSpec],
+    items: Sequence[Comparison],
+    builder: Builds,
+    seed: int,
+    tell: Callable[[str], None],
+) -> None:
+    """Rate what is missing, each item with its responses in an order of its own, and keep what was shown."""
+
+    def keep(spec: ViewSpec, draw: int, some: Sequence[Comparison], built: Sequence[View | Missing]) -> None:
+        there = [(item, view) for item, view in zip(some, built, strict=True) if isinstance(view, View)]
+        add_views(writer, spec, draw, [item for item, _ in there], [view for _, view in there])
+
+    rate_missing(
+        writer,
+        RATINGS,
+        models,
+        views,
+        items,
+        builder,
+        line=rating_line,
+        ask=lambda item, view: make_ask(item, view, seed),
+        finish=lambda rating, item: in_benchmark_order(rating, item, seed),
+        shown=keep,
+        tell=tell,
     )
-    rated = (rated_item(item, benchmark) for item in items)
-    run = Run.create_or_resume(Path(out), settings, {"items.jsonl": json_lines(rated)})
-    with RunWriter(run) as opened:
-        _rate_all(opened, models, specs, items, builder, seed, progress or (lambda what, done, total: None))
-    return summarise(run, resample=resample)
 
 
 def default_views(benchmark: Benchmark) -> list[str]:
@@ -99,69 +123,3 @@ def default_views(benchmark: Benchmark) -> list[str]:
     if any(item.privileged.aspects for item in benchmark.comparisons):
         views.append("oracle")
     return views
-
-
-def _rate_all(
-    writer: RunWriter,
-    models: Sequence[LoadedModel],
-    specs: Sequence[ViewSpec],
-    items: Sequence[Comparison],
-    builder: ViewBuilder,
-    seed: int,
-    progress: Report,
-) -> None:
-    total = len(models) * len(drawn(specs)) * len(items)
-    chunk = max(model.batch_size for model in models)
-    for spec, draw in drawn(specs):
-        for start in range(0, len(items), chunk):
-            some = items[start : start + chunk]
-            waiting = [
-                (model, [item for item in some if (model.settings.label, spec.name, item.id, draw) not in writer.done])
-                for model in models
-            ]
-            if not any(pending for _, pending in waiting):
-                continue
-            views = dict(zip((item.id for item in some), builder.build(spec, some, draw), strict=True))
-            writer.add_views(((item, view) for item, view in views.items() if isinstance(view, View)), draw)
-            for model, pending in waiting:
-                for first in range(0, len(pending), model.batch_size):
-                    progress(f"{model.settings.label}, {spec.name}{model.status}", len(writer.done), total)
-                    batch = pending[first : first + model.batch_size]
-                    ratings = rate_items(model.model, batch, views, seed)
-                    label = model.settings.label
-                    writer.add_ratings(
-                        RatingLine(rm=label, view=spec.name, item=item.id, draw=draw, rating=rating)
-                        for item, rating in zip(batch, ratings, strict=True)
-                    )
-    progress("done", len(writer.done), total)
-
-
-def rate_items(
-    model: RewardModel, items: Sequence[Comparison], views: Mapping[str, View | Missing], seed: int
-) -> list[Rating]:
-    """A rating for each item, in the order of its own responses; unscored where it has no view."""
-    asks = [make_ask(item, view, seed) for item in items if isinstance(view := views[item.id], View)]
-    rated = iter(rate(model, asks) if asks else [])
-    return [
-        Rating(unscored=view.reason)
-        if isinstance(view := views[item.id], Missing)
-        else in_benchmark_order(next(rated), item, seed)
-        for item in items
-    ]
-
-
-def rated_item(item: Comparison, benchmark: Benchmark) -> RatedItem:
-    """The comparison as a run keeps it."""
-    traits = benchmark.users[item.user_id].demographics
-    return RatedItem(
-        id=item.id,
-        user_id=item.user_id,
-        prompt=item.prompt,
-        responses=item.responses,
-        preferred=item.preferred,
-        category=item.category,
-        difficulty=item.difficulty,
-        twin=item.twin,
-        group=item.group,
-        traits={name: value for name, value in traits.items() if isinstance(value, str)},
-    )

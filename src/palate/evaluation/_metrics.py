@@ -11,7 +11,7 @@ from palate.evaluation._baseline import over_baseline
 from palate.evaluation._paired import about_few, differences, gains
 from palate.evaluation._ratings import Rated, Ratings
 from palate.evaluation._results import Calibration, Orders, Result, Summary
-from palate.evaluation._run import Run
+from palate.evaluation._run import Settings
 from palate.evaluation._shown import stranger_match, view_warnings
 from palate.evaluation._slices import slices, user_accuracies
 from palate.runs._folder import LOST
@@ -21,7 +21,7 @@ from palate.stats._units import Resample
 from palate.views import ViewSpec
 
 
-def summarise(run: Run, *, again: bool = False, resample: Resample = "auto") -> Summary:
+def summarise(run: Run[Settings], *, again: bool = False, resample: Resample = "auto") -> Summary:
     """Everything that a run says, from its raw ratings; `again` reads verdicts anew from what models wrote."""
     ratings = Ratings.of(run, again=again, resample=resample)
     settings = run.settings
@@ -195,7 +195,7 @@ def _calibration(ratings: Ratings, rated: Rated) -> Calibration | None:
     )
 
 
-def _warnings(run: Run, ratings: Ratings) -> list[str]:
+def _warnings(run: Run[Settings], ratings: Ratings) -> list[str]:
     found = []
     if ratings.lost:
         found.append(LOST.format(count=ratings.lost))

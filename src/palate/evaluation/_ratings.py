@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.evaluation._asks import in_benchmark_order
-from palate.evaluation._run import RatedItem, RatingLine, Run, ViewLine
+from palate.evaluation._run import ITEMS, RATINGS, RatedItem, RatingLine, Settings
 from palate.records import Rating
 from palate.rewards import read_again
+from palate.runs import VIEWS, Run, ViewLine
 from palate.stats import credit, independent_clusters
 from palate.stats._intervals import SHARE, Floats, Quantity, Statistic, cluster_totals, ratio
 from palate.stats._units import FEWEST_UNITS, Resample, Units, item_texts, shared_units
@@ -48,19 +49,20 @@ class Ratings:
         """By model and view: 1 right, 0 wrong, a share when tied, nan when unscored; the mean over strangers."""
 
     @classmethod
-    def of(cls, run: Run, *, again: bool = False, resample: Resample = "auto") -> Ratings:
+    def of(cls, run: Run[Settings], *, again: bool = False, resample: Resample = "auto") -> Ratings:
         """Read a run; with `again`, verdicts and grades anew from the models' own words."""
-        items = run.items()
+        items = list(run.read(ITEMS))
         keys = [(model.label, view.name) for model in run.settings.models for view in run.settings.views]
         ratings: dict[tuple[str, str], Rated] = {key: {} for key in keys}
         places = {item.id: item for item in items}
         rated: set[str] = set()
-        for line in run.ratings():
+        for line in run.read(RATINGS):
             rated.add(line.item)
             if (line.rm, line.view) in ratings and line.item in places:
                 rating = _read_again(line, places, run.settings.seed) if again else line.rating
                 ratings[line.rm, line.view][line.item, line.draw] = rating
-        return cls(items, ratings, run.views(), run.settings.views, run.lost_items(places, rated), resample)
+        lost = run.lost_items(places, rated)
+        return cls(items, ratings, list(run.read(VIEWS)), run.settings.views, lost, resample)
 
     def shown(self, view: str) -> list[ViewLine]:
         """What the items were shown with under this view."""

@@ -1,31 +1,40 @@
-"""A run: the folder that holds everything about one measurement.
+"""The folder of an evaluation.
 
-    settings.json   resolved settings, versions and hashes
-    items.jsonl     the comparisons that were rated, with their labels
-    parts.jsonl     every piece of a profile that was shown, once
-    views.jsonl     which pieces each item's view was made of
-    ratings.jsonl   every rating, in the order in which it was made
-
-All but the first grow by whole lines only. A last line torn by a crash is dropped and made again; any other line that
-cannot be read is an error.
+items.jsonl     the comparisons that were rated, with their labels
+parts.jsonl     every piece of a profile that was shown, once
+views.jsonl     which pieces each item's view was made of
+ratings.jsonl   every rating, in the order in which it was made
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Literal
 
 import msgspec
 
-from palate.evaluation._settings import Settings
-from palate.records import Rating, View
-from palate.runs._folder import RunFolder
-from palate.runs._ledger import Appender, Ledger, Needs
+from palate.records import Benchmark, Comparison, Rating
+from palate.runs import PARTS, VIEWS, Ledger, ModelSettings, Needs, ViewedSettings
+from palate.views import ViewSpec
 
 Key = tuple[str, str, str, int]
 """A model, a view, an item, and which of the view's strangers."""
+
+
+class Settings(ViewedSettings, frozen=True, kw_only=True):
+    """The resolved settings of an evaluation."""
+
+    kind: Literal["eval"] = "eval"
+    models: list[ModelSettings]
+    views: list[ViewSpec]
+    baseline: str | None = None
+    """The label of the impersonal model that the others of a training run are measured against."""
+    split: str | None = None
+    """What a training run trained on and what it asked, in words."""
+
+    @property
+    def label(self) -> str:
+        """A folder is named after the benchmark alone."""
+        return ""
 
 
 class RatedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -62,123 +71,34 @@ class RatingLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.rm, self.view, self.item, self.draw
 
 
-class ViewLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of `views.jsonl`: whose profile an item was shown with, and of which parts."""
-
-    view: str
-    item: str
-    draw: int = 0
-    user_id: str | None = None
-    parts: tuple[str, ...] = ()
-    kinds: dict[str, int] = {}
-    """How many parts of each kind it shows."""
-    dropped: int = 0
-    withheld: int = 0
-    """Pieces of history that hold a text of the item, and so are not among the parts."""
-    closeness: str | None = None
-    """What a stranger has in common with the user."""
-
-
 def _view_of(line: RatingLine) -> list[tuple[str, str, int]]:
     """What a rating was made with; where there was nothing to show and nobody was asked, no view."""
     asked = line.rating.scores is not None or line.rating.raw is not None
     return [(line.view, line.item, line.draw)] if asked else []
 
 
-class PartLine(msgspec.Struct, frozen=True):
-    """One line of `parts.jsonl`."""
-
-    key: str
-    text: str
-
-
-ITEMS = Ledger("items.jsonl", RatedItem, lambda line: line.id)
-PARTS = Ledger("parts.jsonl", PartLine, lambda line: line.key)
-VIEWS = Ledger(
-    "views.jsonl", ViewLine, lambda line: (line.view, line.item, line.draw), Needs(PARTS, lambda line: line.parts)
-)
+ITEMS = Ledger("items.jsonl", RatedItem, lambda line: line.id, about="items")
 RATINGS = Ledger("ratings.jsonl", RatingLine, lambda line: line.key, Needs(VIEWS, _view_of))
+LEDGERS = (ITEMS, PARTS, VIEWS, RATINGS)
 
 
-class Run(RunFolder[Settings]):
-    """Reads a run folder, and adds to it while it is open for writing."""
-
-    settings_type = Settings
-    made_by = "palate eval or palate train"
-    hint = " Runs of palate bon, palate guide and palate ppo are read by palate report alone."
-
-    @property
-    def ledgers(self) -> Sequence[Ledger[Any]]:
-        """The files that grow by lines, each after those that it needs."""
-        return ITEMS, PARTS, VIEWS, RATINGS
-
-    def items(self) -> list[RatedItem]:
-        """What was to be rated."""
-        return list(ITEMS.read(self.folder))
-
-    def ratings(self) -> Iterator[RatingLine]:
-        """Every rating once."""
-        return RATINGS.read(self.folder)
-
-    def views(self) -> list[ViewLine]:
-        """What each item was shown with."""
-        return list(VIEWS.read(self.folder))
-
-    def parts(self) -> dict[str, str]:
-        """The text of every part, by its key."""
-        return {line.key: line.text for line in PARTS.read(self.folder)}
+def rating_line(rm: str, view: str, item: str, draw: int, rating: Rating) -> RatingLine:
+    """A line of `ratings.jsonl`."""
+    return RatingLine(rm=rm, view=view, item=item, draw=draw, rating=rating)
 
 
-class RunWriter:
-    """Adds ratings to a run. One process at a time; whatever is written stays written."""
-
-    def __init__(self, run: Run) -> None:
-        self._ratings = Appender(run.folder / "ratings.jsonl")
-        self._views = Appender(run.folder / "views.jsonl")
-        self._parts = Appender(run.folder / "parts.jsonl")
-        self.done: set[Key] = {line.key for line in run.ratings()}
-        self._views_done = {(line.view, line.item, line.draw) for line in run.views()}
-        self._parts_done = set(run.parts())
-
-    def __enter__(self) -> RunWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for appender in (self._ratings, self._views, self._parts):
-            appender.close()
-
-    def add_ratings(self, lines: Iterable[RatingLine]) -> None:
-        """Keep a batch; when this returns it is on the disk."""
-        new = [line for line in lines if line.key not in self.done]
-        self._ratings.append(new)
-        self.done.update(line.key for line in new)
-
-    def add_views(self, views: Iterable[tuple[str, View]], draw: int = 0) -> None:
-        """Keep what was shown with these items, in a view of strangers with those of this draw."""
-        lines, parts = [], []
-        for item, view in views:
-            if (view.name, item, draw) in self._views_done:
-                continue
-            keys = []
-            for part in view.parts:
-                key = hashlib.sha256(part.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-                keys.append(key)
-                if key not in self._parts_done:
-                    self._parts_done.add(key)
-                    parts.append(PartLine(key, part.text))
-            lines.append(
-                ViewLine(
-                    view=view.name,
-                    item=item,
-                    draw=draw,
-                    user_id=view.user_id,
-                    parts=tuple(keys),
-                    kinds=dict(Counter(part.kind for part in view.parts)),
-                    dropped=view.dropped,
-                    withheld=view.withheld,
-                    closeness=view.closeness,
-                )
-            )
-            self._views_done.add((view.name, item, draw))
-        self._parts.append(parts)
-        self._views.append(lines)
+def rated_item(item: Comparison, benchmark: Benchmark) -> RatedItem:
+    """The comparison as a run keeps it."""
+    traits = benchmark.users[item.user_id].demographics
+    return RatedItem(
+        id=item.id,
+        user_id=item.user_id,
+        prompt=item.prompt,
+        responses=item.responses,
+        preferred=item.preferred,
+        category=item.category,
+        difficulty=item.difficulty,
+        twin=item.twin,
+        group=item.group,
+        traits={name: value for name, value in traits.items() if isinstance(value, str)},
+    )

@@ -19,7 +19,7 @@ from palate.evaluation import Run, Summary
 from palate.personal._train import IMPERSONAL, train
 from palate.personal._votes import LENGTH, OWN_PRECISIONS, Ballots, Floats, SideFolds
 from palate.records import unknown_name
-from palate.runs import Report
+from palate.runs import Progress
 
 MUCH = 50
 """Votes, ties too, of which more have to be known for a voter to be in the second column, as the paper has it."""
@@ -139,7 +139,7 @@ def reproduce(
     seed: int = 0,
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> Reproduced:
     """Train and measure every model of an experiment."""
     if name not in REPRODUCTIONS:

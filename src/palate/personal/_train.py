@@ -27,7 +27,7 @@ from palate.personal._named import parse_method
 from palate.personal._open import Recipe
 from palate.personal._pairs import labelled
 from palate.records import Benchmark, Comparison, PalateError, RewardModel, User, View
-from palate.runs import ModelSettings, Report, json_lines, load_models
+from palate.runs import ModelSettings, Progress, json_lines, load_models
 from palate.views import STRANGERS, History, Missing, ViewBuilder, ViewSpec, drawn, resolve_views
 
 MOST_CHOICES = 5
@@ -52,7 +52,7 @@ def train(
     seed: int = 0,
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
-    progress: Report | None = None,
+    progress: Progress | None = None,
     keep_models: bool = True,
 ) -> Summary:
     """Measure personal models on users or items that they were not trained on, then train each on everything.
@@ -136,7 +136,7 @@ def _groups(split: Sequence[Fold]) -> list[Sequence[Fold]]:
     return [split[start : start + size] for start in range(0, len(split), size)]
 
 
-def _say(report: Report, where: str, done: int, total: int, what: str) -> None:
+def _say(report: Progress, where: str, done: int, total: int, what: str) -> None:
     """Pass on what a model says of its own training."""
     report(f"{what}, {where}", done, total)
 
@@ -152,7 +152,7 @@ class _Round:
         specs: Sequence[ViewSpec],
         seed: int,
         retriever: str,
-        report: Report,
+        report: Progress,
         total: int,
     ) -> None:
         held = msgspec.structs.replace(benchmark, comparisons=fold.test, completions=())

@@ -14,7 +14,7 @@ from palate.privacy._export_runs import export_runs
 from palate.privacy._person import Person
 from palate.privacy._run_export import RunExport
 from palate.records import Benchmark, Card, Comparison, Completion, PalateError, User
-from palate.runs import Report
+from palate.runs import Progress
 
 SHARED = (
     "if {path} was trained on this user, what the weights that it has for everybody keep of them cannot be told apart, "
@@ -45,7 +45,7 @@ def export_user(
     user: str,
     runs: Sequence[Path] = (),
     models: Sequence[Path] = (),
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> Export:
     """Gather it, also from models in the runs; an unknown id is refused without naming anybody else."""
     if user not in benchmark.users:

@@ -16,7 +16,7 @@ from palate.privacy._run_export import Reading, RunExport
 from palate.privacy._text_folders import LINES, shared_samples, shown_by, shown_in
 from palate.privacy._training_folder import CONTROLS
 from palate.records import Benchmark, PalateError
-from palate.runs import Report, RunFolder
+from palate.runs import Progress, RunFolder
 
 BORROWED = (
     "{path}: {count} lines on others' items were made while this user's profile was shown; being about others, they "
@@ -38,7 +38,7 @@ Owners = dict[str, dict[str, str]]
 
 
 def export_runs(
-    benchmark: Benchmark, person: Person, folders: Sequence[Path], report: Report
+    benchmark: Benchmark, person: Person, folders: Sequence[Path], report: Progress
 ) -> tuple[list[RunExport], list[str]]:
     """One for each run, part of a table and folder of samples; and the notes."""
     notes: list[str] = []

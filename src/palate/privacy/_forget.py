@@ -30,7 +30,7 @@ from palate.privacy._text_folders import (
 from palate.privacy._traces import Search, searched_files, traces_of
 from palate.privacy._training_folder import erase_from_training, knows_held_out
 from palate.records import PalateError
-from palate.runs import Report
+from palate.runs import Progress
 
 SHARED = (
     "the shared part of {path} was learned from this user's choices too, and a trace of them stays in its numbers "
@@ -53,7 +53,7 @@ def forget(
     models: Sequence[Path] = (),
     keep_answers: bool = False,
     dry_run: bool = False,
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> Receipt:
     """Erase one user from these places and from the caches.
 

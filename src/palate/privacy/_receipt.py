@@ -13,7 +13,7 @@ from palate.engine import texts_with_vectors
 from palate.privacy._places import Place
 from palate.privacy._traces import Found, Search, searched_files
 from palate.records import PalateError
-from palate.runs import Report
+from palate.runs import Progress
 
 FORMAT = 1
 
@@ -75,7 +75,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         return not self.found
 
 
-def check_receipt(receipt: Receipt, user: str, names: Pseudonyms, progress: Report | None = None) -> Checked:
+def check_receipt(receipt: Receipt, user: str, names: Pseudonyms, progress: Progress | None = None) -> Checked:
     """Search every place of the receipt again for the id and the words."""
     if names.user(user) != receipt.user:
         raise PalateError(

@@ -25,7 +25,7 @@ from palate.personal import (
 )
 from palate.privacy._membership import Floats, Leak, Truth, likelihood_ratios, measure
 from palate.records import Benchmark, PalateError
-from palate.runs import Report, file_name, write_whole
+from palate.runs import Progress, file_name, write_whole
 
 if TYPE_CHECKING:
     import torch
@@ -61,7 +61,7 @@ def attack(
     shadows: int = 16,
     seed: int = 0,
     out: Path = Path("runs"),
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> list[Leak]:
     """Train the shadows that are not there yet, and say how well members can be told.
 

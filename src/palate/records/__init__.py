@@ -2,7 +2,7 @@
 
 from palate.records._asks import Ask, Part, PartKind, Rating, RewardModel, View
 from palate.records._benchmark import Aspect, Benchmark, Card, Comparison, Completion, Privileged
-from palate.records._critic import Critic, Draft, Mark
+from palate.records._critic import Critic, Draft, Grade
 from palate.records._errors import PalateError
 from palate.records._order import Dated, came_before
 from palate.records._people import Judgement, Post, User
@@ -18,8 +18,8 @@ __all__ = [
     "Critic",
     "Dated",
     "Draft",
+    "Grade",
     "Judgement",
-    "Mark",
     "PalateError",
     "Part",
     "PartKind",

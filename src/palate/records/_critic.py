@@ -18,7 +18,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Mark(msgspec.Struct, frozen=True):
+class Grade(msgspec.Struct, frozen=True):
     """A critic's answer: a score, higher is better; or *unscored* with the reason, never a made-up number."""
 
     score: float | None = None
@@ -28,7 +28,7 @@ class Mark(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if (self.score is None) == (self.unscored is None):
-            raise ValueError("a Mark has either a score or a reason why it is unscored, and not both")
+            raise ValueError("a Grade has either a score or a reason why it is unscored, and not both")
 
 
 @runtime_checkable
@@ -44,5 +44,5 @@ class Critic(Protocol):
     def require(self, items: Sequence[Comparison | Completion]) -> None:
         """Refuse, with a clear message, items that this critic can say nothing about."""
 
-    def judge(self, drafts: Sequence[Draft]) -> list[Mark]:
+    def judge(self, drafts: Sequence[Draft]) -> list[Grade]:
         """One mark for each draft, in the same order."""

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -33,15 +33,53 @@ class Needs(NamedTuple):
     keys: Callable[[Any], Iterable[Hashable]]
 
 
-class Ledger(Generic[Line]):
-    """A file of a folder that grows by lines of one type. Lines with the same key say the same, or are damaged."""
+About = Literal["item", "items", "views", "parts", "nobody"]
 
-    def __init__(self, name: str, line: type[Line], key: Key[Line] | None = None, needs: Needs | None = None) -> None:
-        self.name, self.line, self.key, self.needs = name, line, key, needs
+
+class Ledger(Generic[Line]):
+    """A file of a run folder that grows by lines of one type. Lines with the same key say the same, or are damaged.
+
+    `about` says whose the lines are, so that a person can be erased, exported and hidden whatever kind of run it is:
+
+    - `item` (the default): each line is about the item that its field `item` names, and so is its user's
+    - `items`: each line is an item, with `id` and `user_id`
+    - `views`: each line tells whose profile (`user_id`) was shown with an `item`
+    - `parts`: texts of profiles, by `key`; they go with the last view that shows them
+    - `nobody`: nothing in it is anybody's
+    """
+
+    def __init__(
+        self,
+        name: str,
+        line: type[Line],
+        key: Key[Line] | None = None,
+        needs: Needs | None = None,
+        *,
+        about: About = "item",
+        label: str = "",
+    ) -> None:
+        self.name, self.line, self.key, self.needs, self.about = name, line, key, needs, about
+        self.label = label or name.partition(".")[0].replace("_", " ")
+        """What a receipt calls the lines."""
+        lacking = [field for field in _FIELDS[about] if field not in line.__struct_fields__]  # type: ignore[attr-defined]
+        if lacking:
+            raise TypeError(
+                f"{line.__name__} has no field {lacking[0]!r}, so nobody can tell whose the lines of {name} are: add "
+                'it, or say about="nobody" where they are nobody\'s'
+            )
 
     def read(self, folder: Path) -> Iterator[Line]:
         """Every line, each key once."""
         return read_lines(folder / self.name, self.line, self.key)
+
+
+_FIELDS: dict[About, tuple[str, ...]] = {
+    "item": ("item",),
+    "items": ("id", "user_id"),
+    "views": ("item", "user_id", "parts"),
+    "parts": ("key", "text"),
+    "nobody": (),
+}
 
 
 class Scanned(NamedTuple, Generic[Line]):

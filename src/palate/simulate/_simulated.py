@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palate.records import Ask, Comparison, Completion, PalateError, Rating
-from palate.records._critic import Draft, Mark
+from palate.records import Ask, Comparison, Completion, Draft, Grade, PalateError, Rating
 from palate.simulate._taste import contributions, is_simulated, taste_fingerprint, taste_of, utility
 
 
@@ -27,7 +26,7 @@ class SimulatedCritic:
                 "use the benchmark sim, with the ids of users as they are, or another critic"
             )
 
-    def judge(self, drafts: Sequence[Draft]) -> list[Mark]:
+    def judge(self, drafts: Sequence[Draft]) -> list[Grade]:
         """The user's utility of each text, and what each loved or hated thing adds to it."""
         return [_mark(draft) for draft in drafts]
 
@@ -60,11 +59,11 @@ def _rating(ask: Ask) -> Rating:
     return Rating([utility(taste, response) for response in ask.responses])
 
 
-def _mark(draft: Draft) -> Mark:
+def _mark(draft: Draft) -> Grade:
     if not is_simulated(draft.item.user_id):
-        return Mark(unscored="the user is not a simulated one, so the taste is not known")
+        return Grade(unscored="the user is not a simulated one, so the taste is not known")
     if not draft.text.strip():
         # Else whoever likes short texts would like nothing at all best.
-        return Mark(unscored="the text is empty")
+        return Grade(unscored="the text is empty")
     parts = contributions(taste_of(draft.item.user_id), draft.text)
-    return Mark(score=sum(parts.values()), parts=parts)
+    return Grade(score=sum(parts.values()), parts=parts)

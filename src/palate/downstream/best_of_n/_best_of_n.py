@@ -1,0 +1,230 @@
+"""Best-of-N: a policy writes, a reward model chooses, a critic says what the choice is worth to this user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from palate.downstream._choice import doubling
+from palate.downstream._critics import as_critic, judged
+from palate.downstream._items import prompt_item
+from palate.downstream._personal import personal_views
+from palate.downstream._policy import Drawing, open_policy
+from palate.downstream._samples import SAMPLES, SampleSet, SampleSettings
+from palate.downstream.best_of_n._experiment import BEST_OF_N
+from palate.downstream.best_of_n._results import BestOfNSummary
+from palate.downstream.best_of_n._run import (
+    GRADES,
+    RATINGS,
+    BestOfNSettings,
+    SampleGradeLine,
+    SampleRatingLine,
+)
+from palate.engine import LanguageModel
+from palate.records import Ask, Benchmark, Critic, Draft, PalateError, Rating, RewardModel, View
+from palate.runs import (
+    Fingerprint,
+    Item,
+    LoadedModel,
+    Progress,
+    RunWriter,
+    Setup,
+    as_benchmark,
+    begin_run,
+    chunks,
+    is_written,
+    json_lines,
+    keep_views,
+    load_models,
+    no_progress,
+    prompts,
+    ranks,
+    rate_missing,
+    sample_items,
+    set_up,
+)
+from palate.views import ViewSpec, resolve_views
+
+GRADED_AT_ONCE = 256
+"""Texts put to the critic before its grades are on the disk."""
+
+
+def best_of_n(
+    benchmark: str | Path | Benchmark,
+    policy: str | LanguageModel,
+    reward_models: Sequence[str | RewardModel],
+    critic: str | Critic,
+    *,
+    views: Sequence[str] | None = None,
+    policy_views: Sequence[str] = ("none",),
+    drawing: Drawing | None = None,
+    steps: Sequence[int] | None = None,
+    retriever: str = "bm25",
+    writer: str = "smollm2",
+    budget: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    out: str | Path = "runs",
+    data_dir: str | Path | None = None,
+    progress: Progress | None = None,
+) -> BestOfNSummary:
+    """Measure what reward models are worth when they choose among a policy's own texts.
+
+    The policy writes N texts for each prompt, once for all reward models; each model rates all of them under each
+    view; the critic grades them. By default the models see nothing of the user, the richest profile there is, and
+    strangers' profiles of the same kind. Call it again to resume.
+    """
+    drawing = drawing or Drawing()
+    drawing.check()
+    ks = checked_steps(steps, drawing.samples)
+    benchmark = as_benchmark(benchmark, data_dir)
+    items = sample_items(prompts(benchmark), limit, seed)
+    # A text is written for each stranger whom the policy sees, and only rated for each whom a reward model sees.
+    shown, seen = resolve_views(policy_views, strangers=1), resolve_views(views or personal_views(benchmark))
+    judge = as_critic(critic, benchmark)
+    judge.require(items)
+    setup = set_up(
+        benchmark, items, [*shown, *seen], retriever=retriever, writer=writer, budget=budget, limit=limit, seed=seed
+    )
+    models = load_models(reward_models)
+    model = open_policy(policy, drawing)
+    settings = BestOfNSettings(
+        **setup.settings,
+        policy=Fingerprint(model.name, model.fingerprint),
+        policy_views=shown,
+        drawing=drawing,
+        steps=ks,
+        reward_models=[one.settings for one in models],
+        views=seen,
+        critic=Fingerprint(judge.name, judge.fingerprint),
+    )
+    run = begin_run(Path(out), BEST_OF_N, settings, {"items.jsonl": json_lines(map(prompt_item, items))})
+    sets = [SampleSet(Path(out), sample_settings(settings, spec)) for spec in shown]
+    with run.writing() as opened:
+        keep_views(opened, setup.builder, (*shown, *seen), items)
+        _Measurement(setup, settings, model, sets, models, judge, opened, progress or no_progress).measure()
+    return BEST_OF_N.summarise(run)
+
+
+def checked_steps(steps: Sequence[int] | None, samples: int) -> list[int]:
+    """The k of best-of-k in order, each once; by default 1, 2, 4 and so on up to N.
+
+    1 and N are always among them: the one is the policy alone, the other what was paid for.
+    """
+    for k in steps or ():
+        if k < 1:
+            raise PalateError(f"--k is a number of samples to choose from, from 1; {k} was given")
+        if k > samples:
+            raise PalateError(
+                f"--k {k} is more than the {samples} samples that are drawn (-n): the best of {k} cannot be known from "
+                f"them; raise -n"
+            )
+    return sorted({1, *steps, samples}) if steps else doubling(samples)
+
+
+def sample_settings(settings: BestOfNSettings, spec: ViewSpec) -> SampleSettings:
+    """What decides the samples under one policy view, and nothing that does not."""
+    return SampleSettings(
+        benchmark=settings.benchmark,
+        content_hash=settings.content_hash,
+        policy=settings.policy.name,
+        policy_fingerprint=settings.policy.fingerprint,
+        view=spec,
+        retriever=f"{settings.retriever} {settings.retriever_fingerprint}" if ranks(spec) else "",
+        writer=settings.writer if is_written(spec) else None,
+        budget=settings.budget if spec.pieces else None,
+        drawing=settings.drawing,
+        seed=settings.seed,
+    )
+
+
+@dataclass(frozen=True)
+class _Measurement:
+    """Sample once, rate with every model, grade once.
+
+    Stage by stage, so that every file grows in one order however often the process is stopped.
+    """
+
+    setup: Setup[Item]
+    settings: BestOfNSettings
+    policy: LanguageModel
+    sets: Sequence[SampleSet]
+    models: Sequence[LoadedModel]
+    critic: Critic
+    writer: RunWriter
+    progress: Progress
+
+    def measure(self) -> None:
+        for one in self.sets:
+            self._sample(one)
+        for one in self.sets:
+            self._rate(one.settings.view.name)
+        for one in self.sets:
+            self._grade(one.settings.view.name)
+        self._tell("done")
+
+    def _tell(self, what: str) -> None:
+        done = sum(len(self.writer.keys(ledger)) for ledger in (SAMPLES, RATINGS, GRADES))
+        each = 2 + len(self.models) * sum(spec.draws for spec in self.settings.views)
+        self.progress(what, done, len(self.sets) * len(self.setup.items) * each)
+
+    def _sample(self, samples: SampleSet) -> None:
+        name = samples.settings.view.name
+        pending = [item for item in self.setup.items if (name, item.id) not in self.writer.keys(SAMPLES)]
+        if not pending:
+            return
+        what = f"{self.policy.name} writes, seeing {name}"
+        self._tell(what)
+        for lines in samples.draw(self.policy, self.setup.builder, pending):
+            self.writer.add(SAMPLES, lines)
+            spent = self.policy.status()
+            self._tell(f"{what} ({spent})" if spent else what)
+
+    def _texts(self, policy_view: str, item: Item) -> tuple[str, ...]:
+        return self.writer.lines(SAMPLES)[policy_view, item.id].texts
+
+    def _sampled(self, policy_view: str) -> list[Item]:
+        lines = self.writer.lines(SAMPLES)
+        return [item for item in self.setup.items if lines[policy_view, item.id].failed is None]
+
+    def _rate(self, policy_view: str) -> None:
+        """All samples of an item are one ask, so that a long profile is read once."""
+
+        def line(rm: str, view: str, item: str, draw: int, rating: Rating) -> SampleRatingLine:
+            return SampleRatingLine(policy_view=policy_view, rm=rm, view=view, item=item, draw=draw, rating=rating)
+
+        def ask(item: Item, view: View) -> Ask:
+            return Ask(id=item.id, prompt=item.prompt, responses=self._texts(policy_view, item), view=view)
+
+        rate_missing(
+            self.writer,
+            RATINGS,
+            self.models,
+            self.settings.views,
+            self._sampled(policy_view),
+            self.setup.builder,
+            line=line,
+            ask=ask,
+            tell=self._tell,
+            responses=self.settings.drawing.samples,
+        )
+
+    def _grade(self, policy_view: str) -> None:
+        graded = self.writer.keys(GRADES)
+        pending = [item for item in self._sampled(policy_view) if (policy_view, item.id) not in graded]
+        for some in chunks(pending, max(1, GRADED_AT_ONCE // self.settings.drawing.samples)):
+            self._tell(f"{self.critic.name} grades what was written seeing {policy_view}")
+            drafts = [Draft(item=item, text=text) for item in some for text in self._texts(policy_view, item)]
+            grades = iter(judged(self.critic, drafts))
+            self.writer.add(
+                GRADES,
+                [
+                    SampleGradeLine(
+                        policy_view=policy_view,
+                        item=item.id,
+                        grades=tuple(next(grades) for _ in self._texts(policy_view, item)),
+                    )
+                    for item in some
+                ],
+            )

@@ -1,0 +1,146 @@
+"""What was written, as numbers: the critic's scores, the guide's own, and how they differ from the policy alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.downstream._personal import ANYWHERE, SCORE, Against, against
+from palate.downstream.guide._accuracies import guided_by
+from palate.downstream.guide._results import TextResult
+from palate.downstream.guide._run import ALONE, GeneratedLine, GuideItem, GuideRun, text_key
+from palate.stats import Figure, Floats, Resamples, Tested, figures
+
+Names = tuple[str, str, str, float]
+"""Policy view, reward model, view, weight."""
+
+
+class Texts:
+    """All texts of a run, in columns of items."""
+
+    def __init__(
+        self, run: GuideRun, items: Sequence[GuideItem], clusters: NDArray[np.intp], resamples: Resamples
+    ) -> None:
+        self._settings = run.settings
+        self._items = items
+        self._clusters = clusters
+        self._resamples = resamples
+        self._written = run.generations()
+        self._marks = run.marks()
+        self._outcomes = run.outcomes()
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything is written, rated and marked."""
+        settings = self._settings
+        keys = [(*names, item.id) for names in self._names() for item in self._items]
+        if any(key not in self._written for key in keys):
+            return False
+        outcomes = [
+            (shown.name, model.label, view.name, item.id)
+            for shown in settings.policy_views
+            for model in settings.reward_models
+            for view in settings.views
+            for item in self._items
+        ]
+        return all(key in self._outcomes for key in outcomes) and all(
+            key in self._marks for key in keys if self._written[key].failed is None
+        )
+
+    def over_alone(self) -> dict[Names, Floats]:
+        """The critic's score of guided texts less that of the policy's own, an item each."""
+        return {
+            one: self._scores(one) - self._scores((one[0], ALONE, ALONE, 0.0))
+            for one in self._names()
+            if one[1] != ALONE
+        }
+
+    def personal(self, shows: Mapping[str, NDArray[np.bool_]]) -> Iterator[Against]:
+        """What the user's own view brings at each weight."""
+        settings = self._settings
+        for shown in settings.policy_views:
+            seeing = f" (policy sees {shown.name})" if len(settings.policy_views) > 1 else ""
+            for model in settings.reward_models:
+                for weight in (weight for weight in settings.weights if weight):
+                    columns = {
+                        view.name: self._scores((shown.name, model.label, view.name, weight)) for view in settings.views
+                    }
+                    who = f"{guided_by(model.label, weight)}{seeing}"
+                    yield from against(who, SCORE, columns, settings.views, shows)
+
+    def results(self, over: Mapping[Names, Tested | None]) -> list[TextResult]:
+        """The policy alone, then each reward model and view by weight, for each policy view."""
+        names = self._names()
+        scores = {one: self._scores(one) for one in names}
+        gains = {one: self._reward_gain(one) for one in names if one[1] != ALONE}
+        columns = [(values, ANYWHERE) for values in (*scores.values(), *gains.values())]
+        found = iter(figures(columns, self._clusters, self._resamples))
+        score = {one: next(found) for one in scores}
+        gain = {one: next(found) for one in gains}
+        return [self._result(one, score[one], gain.get(one), over.get(one)) for one in names]
+
+    def _names(self) -> list[Names]:
+        settings = self._settings
+        found: list[Names] = []
+        for shown in settings.policy_views:
+            found.append((shown.name, ALONE, ALONE, 0.0))
+            found += [
+                (shown.name, model.label, view.name, weight)
+                for model in settings.reward_models
+                for view in settings.views
+                for weight in settings.weights
+                if weight
+            ]
+        return found
+
+    def _lines(self, names: Names) -> list[GeneratedLine | None]:
+        return [self._written.get((*names, item.id)) for item in self._items]
+
+    def _scores(self, names: Names) -> Floats:
+        """The critic's; nan where there is none."""
+        values = np.full(len(self._items), np.nan)
+        for place, item in enumerate(self._items):
+            line = self._marks.get((*names, item.id))
+            if line is not None and line.mark.score is not None:
+                values[place] = line.mark.score
+        return values
+
+    def _reward_gain(self, names: Names) -> Floats:
+        policy_view, rm, view, weight = names
+        at, alone = self._settings.weights.index(weight), self._settings.weights.index(0.0)
+        values = np.full(len(self._items), np.nan)
+        for place, item in enumerate(self._items):
+            line = self._outcomes.get((policy_view, rm, view, item.id))
+            if line is not None and line.rating.scores is not None:
+                values[place] = line.rating.scores[at] - line.rating.scores[alone]
+        return values
+
+    def _result(self, names: Names, score: Figure | None, gain: Figure | None, over_alone: Tested | None) -> TextResult:
+        lines = [line for line in self._lines(names) if line is not None]
+        written = [line for line in lines if line.failed is None]
+        marked = [line for line in written if text_key(line) in self._marks]
+        marks = [(line, self._marks[text_key(line)].mark) for line in marked]
+        unmarked = [mark.unscored for _, mark in marks if mark.unscored is not None]
+        users = {item.id: item.user_id for item in self._items}
+        said = sum(line.tokens + line.finished for line in written)
+        return TextResult(
+            policy_view=names[0],
+            rm=names[1],
+            view=names[2],
+            weight=names[3],
+            n=len(marks) - len(unmarked),
+            users=len({users[line.item] for line, mark in marks if mark.score is not None}),
+            failed=len(lines) - len(written),
+            unmarked=len(unmarked),
+            reasons=dict(Counter([*(line.failed for line in lines if line.failed is not None), *unmarked])),
+            empty=sum(not line.text.strip() for line in written),
+            unfinished=sum(not line.finished for line in written),
+            mean_tokens=float(np.mean([line.tokens for line in written])) if written else None,
+            log_probability=sum(line.log_probability for line in written) / said if said else None,
+            score=score,
+            reward_gain=gain,
+            over_alone=over_alone,
+        )

@@ -1,0 +1,122 @@
+"""A training run in a terminal: while it goes on, and at its end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table as Grid
+from rich.text import Text
+
+from palate.downstream._personal import personal_table
+from palate.downstream.ppo._findings import warnings_of
+from palate.downstream.ppo._results import PpoSummary, StepLine
+from palate.downstream.ppo._tables import (
+    CURVES,
+    curve_table,
+    footnote,
+    head,
+    held_out_table,
+    parts_table,
+    view_scores_table,
+)
+from palate.report import figure, print_findings, print_head, print_section, printable
+
+BARS = "▁▂▃▄▅▆▇█"
+SPARK = 24
+"""Characters of a curve."""
+QUIET_EVERY = 10
+"""Steps between two lines where there is no terminal to draw in."""
+SLOW = 10.0
+"""Seconds of a step that is worth a line of its own."""
+
+
+def spark(values: list[float]) -> str:
+    """A curve in one line of text, the last of its values at the right.
+
+    >>> spark([0.0, 1.0, 2.0, 3.0])
+    '▁▃▆█'
+    """
+    if len(values) > SPARK:
+        size = len(values) / SPARK
+        parts = [
+            values[int(place * size) : max(int((place + 1) * size), int(place * size) + 1)] for place in range(SPARK)
+        ]
+        values = [sum(part) / len(part) for part in parts]
+    low, high = min(values), max(values)
+    scale = 0.0 if math.isclose(low, high, rel_tol=1e-9) else (len(BARS) - 1) / (high - low)
+    return "".join(BARS[round((value - low) * scale)] for value in values)
+
+
+class Watching:
+    """The curves while a run goes on; told of each step. Without a terminal, a line now and then."""
+
+    def __init__(self, console: Console, live: Live | None) -> None:
+        self._console, self._live = console, live
+        self._lines: list[StepLine] = []
+        self._told = ""
+
+    def __call__(self, line: StepLine, steps: int) -> None:
+        """One more step."""
+        self._lines.append(line)
+        if self._live is not None:
+            self._live.update(self._drawn(steps), refresh=True)
+        elif line.step % QUIET_EVERY == 0 or line.step == steps or len(self._lines) == 1 or line.seconds > SLOW:
+            numbers = f"reward {figure(line.reward)}, KL {line.kl:.2f}, entropy {line.entropy:.2f}, "
+            numbers += f"length {line.length:.0f}, {line.seconds:.1f} s"
+            self._console.print(f"step {line.step} of {steps}: {numbers}", highlight=False, soft_wrap=True)
+
+    def report(self, what: str, done: int, total: int) -> None:
+        """What goes on before and after training."""
+        if self._live is not None:
+            self._live.update(Text(f"{what}: {done} of {total}"), refresh=True)
+        elif what != self._told:
+            self._console.print(what, highlight=False, soft_wrap=True)
+        self._told = what
+
+    def _drawn(self, steps: int) -> Grid:
+        last = self._lines[-1]
+        mean = sum(line.seconds for line in self._lines) / len(self._lines)
+        grid = Grid(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        left = mean * (steps - last.step)
+        grid.add_row(Text(f"step {last.step} of {steps}", style="bold"), "", Text(f"{left:.0f} s left", style="dim"))
+        for name, value in CURVES.items():
+            values = [one for line in self._lines if (one := value(line)) is not None]
+            if values:
+                grid.add_row(name, figure(values[-1]), Text(spark(values), style="cyan"))
+        for warning in warnings_of(self._lines):
+            grid.add_row(Text("warning", style="bold yellow"), "", Text(warning.partition(":")[0]))
+        return grid
+
+
+@contextmanager
+def watching(*, show: bool = True) -> Iterator[Watching]:
+    """Draws on standard error; nothing at all without `show`."""
+    console = Console(stderr=True, quiet=not show)
+    if not console.is_terminal or not show:
+        yield Watching(console, None)
+        return
+    # No thread that draws: it would fight for the processor with the training.
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        yield Watching(console, live)
+
+
+def print_ppo(summary: PpoSummary, console: Console) -> None:
+    """Print what held-out users got, how training went, and what that says."""
+    print_head(head(summary), console)
+    tables = (
+        curve_table(summary),
+        held_out_table(summary),
+        view_scores_table(summary),
+        personal_table(summary.personal),
+        parts_table(summary),
+    )
+    for table in filter(None, tables):
+        print_section(table, console)
+    if summary.before is not None:
+        console.print()
+        console.print(printable(footnote(summary), console, "dim"))
+    print_findings(summary.findings, console)

@@ -1,0 +1,156 @@
+"""What a kind of measurement is. Reporting, resuming, erasing, exporting and listing work on any of them.
+
+A kind says what its settings are, which ledgers its folder holds, how the numbers follow from them, and what a report
+shows. It is registered by name; a plug-in registers its own as an entry point of the group `palate.experiments`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+
+from palate.records import PalateError
+from palate.report import Document, Finding
+from palate.runs._ledger import Ledger
+from palate.runs._repair import Dropped, repair_ledgers
+from palate.runs._run import Run, SettingsType, _settled, kind_of
+from palate.stats import Resample
+
+
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What the summaries of all kinds of runs say. All intervals are 95%."""
+
+    kind: str
+    run: str
+    """The run's folder."""
+    benchmark: str
+    version: str
+    benchmark_title: str
+    benchmark_hash: str
+    licence: str
+    seed: int
+    items: int
+    users: int
+    complete: bool
+    """False while something is still to be measured."""
+    findings: list[Finding]
+    """What the numbers say, and what a reader should know before believing them."""
+
+
+def common_fields(run: Run[Any], *, items: int, users: int, complete: bool, findings: list[Finding]) -> dict[str, Any]:
+    """What `RunSummary` holds of a run."""
+    card = run.settings.benchmark
+    return {
+        "kind": run.experiment.kind,
+        "run": str(run.folder),
+        "benchmark": card.name,
+        "version": card.version,
+        "benchmark_title": card.title,
+        "benchmark_hash": run.settings.content_hash,
+        "licence": card.licence,
+        "seed": run.settings.seed,
+        "items": items,
+        "users": users,
+        "complete": complete,
+        "findings": findings,
+    }
+
+
+SummaryType = TypeVar("SummaryType", bound=RunSummary)
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """How the numbers of a run are made anew."""
+
+    read_again: bool = False
+    """Read verdicts and grades anew from what the models wrote."""
+    resample: Resample = "auto"
+
+
+class Experiment(ABC, Generic[SettingsType, SummaryType]):
+    """A kind of run."""
+
+    kind: ClassVar[str]
+    """As `settings.json` and `palate list experiments` name it."""
+    command: ClassVar[str]
+    """The command that makes such runs."""
+    settings: type[SettingsType]
+    options: ClassVar[tuple[str, ...]] = ()
+    """Which fields of `Reading` such a run heeds."""
+
+    @abstractmethod
+    def ledgers(self, settings: SettingsType) -> Sequence[Ledger[Any]]:
+        """The files of such a folder that grow by lines, each after those that it needs."""
+
+    @abstractmethod
+    def summarise(self, run: Run[SettingsType], reading: Reading = Reading()) -> SummaryType:
+        """Every number, from the folder alone; no model is needed."""
+
+    @abstractmethod
+    def document(self, run: Run[SettingsType], summary: SummaryType, *, users: bool = True) -> Document:
+        """What a report shows. Without `users` it holds no item, profile, id or number of a single user."""
+
+    def without_users(self, summary: SummaryType) -> SummaryType:
+        """The summary with nothing about any single user. By default lists whose entries name a user or item go."""
+        empty = {
+            name: []
+            for name in summary.__struct_fields__
+            if isinstance(value := getattr(summary, name), list)
+            and any({"user_id", "item"} & set(getattr(entry, "__struct_fields__", ())) for entry in value)
+        }
+        return msgspec.structs.replace(summary, **empty)
+
+    def parts(self, run: Run[SettingsType]) -> list[Path]:
+        """Folders of other runs that this one is made of."""
+        return []
+
+    def refuse_to_forget(self, run: Run[SettingsType], user: str) -> str | None:
+        """Why this user cannot be erased from the run, where that is so."""
+        return None
+
+    def left_after_forgetting(self, run: Run[SettingsType]) -> list[str]:
+        """What of an erased user may stay in such a run, in words."""
+        return []
+
+
+EXPERIMENTS: dict[str, str] = {
+    "eval": "palate.evaluation:EVALUATION",
+    "best-of-n": "palate.downstream:BEST_OF_N",
+    "guide": "palate.downstream:GUIDE",
+    "steer": "palate.downstream:STEER",
+    "ppo": "palate.downstream:PPO",
+    "samples": "palate.downstream:SHARED_SAMPLES",
+}
+
+
+def experiment_of(kind: str) -> Experiment[Any, Any]:
+    """A kind of run by its name."""
+    import importlib
+
+    module, _, name = EXPERIMENTS[kind].partition(":")
+    found: Experiment[Any, Any] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def open_run(folder: Path, experiment: Experiment[SettingsType, Any] | None = None, *, check: bool = True) -> Run[Any]:
+    """An existing run, to be read; refused where it is of another kind or, with `check`, where a line is damaged."""
+    kind = kind_of(folder)
+    if experiment is None:
+        experiment = experiment_of(kind)
+    elif experiment.kind != kind:
+        raise PalateError(f"{folder} is a run of {experiment_of(kind).command}; this needs one of {experiment.command}")
+    run = Run(folder, _settled(folder, experiment.settings), experiment)
+    if check:
+        run.check()
+    return run
+
+
+def repair_run(folder: Path) -> list[Dropped]:
+    """Drop the lines that cannot be used, in all parts; what each file lost, where it lost any."""
+    run = open_run(folder, check=False)
+    parts = [lost for part in run.experiment.parts(run) for lost in repair_run(part)]
+    return parts + repair_ledgers(folder, run.ledgers)

@@ -1,0 +1,272 @@
+"""A run: a folder that is named by its settings. It is begun once, resumed, and never mistaken for another's.
+
+    settings.json   resolved settings, versions and hashes
+    *.jsonl         ledgers, which grow by whole lines only
+    report.html     the report, and beside it report.md, results.csv and summary.json
+
+A last line torn by a crash is dropped and made again; any other line that cannot be read is an error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from palate import __version__
+from palate.records import Card, PalateError
+from palate.runs._ledger import Appender, Ledger, Line, locked
+from palate.runs._settings import HashedSettings, environment, file_name
+from palate.views import Budget
+
+if TYPE_CHECKING:
+    from palate.runs._experiment import Experiment
+
+FORMAT = 3
+BAD = ".bad"
+"""What is added to a file's name for the lines that a repair dropped from it."""
+LOST = "Items whose lines in items.jsonl are lost: {count}. Run the same command again to put them back."
+"""What a run says of itself while it lacks items."""
+
+
+class RunSettings(HashedSettings, frozen=True, kw_only=True):
+    """What the settings of every kind of run hold. Two runs with the same hash measure the same thing."""
+
+    kind: str
+    benchmark: Card
+    content_hash: str
+    seed: int
+    palate: str = __version__
+    format: int = FORMAT
+
+    @property
+    def label(self) -> str:
+        """What a folder's name says of the run, beside the benchmark."""
+        return self.kind
+
+    @property
+    def folder_name(self) -> str:
+        """A name that any file system takes, with the hash at its end."""
+        return "-".join(filter(None, (file_name(self.benchmark.name), self.label, self.hash)))
+
+
+class ViewedSettings(RunSettings, frozen=True, kw_only=True):
+    """What the settings of every run that shows users to models hold."""
+
+    retriever: str
+    retriever_fingerprint: str
+    """Empty where no view picks anything from a history."""
+    writer: str | None
+    """The language model that writes personas and plans, where a view asks for them."""
+    budget: Budget | None
+    limit: int | None
+
+
+SettingsType = TypeVar("SettingsType", bound=RunSettings)
+
+
+class _Settled(msgspec.Struct, frozen=True):
+    settings: msgspec.Raw
+    environment: dict[str, str]
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str = ""
+    format: int = 0
+
+
+class Run(Generic[SettingsType]):
+    """The folder of one measurement."""
+
+    def __init__(self, folder: Path, settings: SettingsType, experiment: Experiment[Any, Any]) -> None:
+        self.folder, self.settings, self.experiment = folder, settings, experiment
+
+    def read(self, ledger: Ledger[Line]) -> Iterator[Line]:
+        """Every line of a ledger, each key once."""
+        return ledger.read(self.folder)
+
+    def lines(self, ledger: Ledger[Line]) -> dict[Any, Line]:
+        """The lines of a ledger by their keys."""
+        assert ledger.key is not None
+        return {ledger.key(line): line for line in ledger.read(self.folder)}
+
+    @property
+    def ledgers(self) -> list[Ledger[Any]]:
+        """The files that grow by lines, each after those that it needs."""
+        return list(self.experiment.ledgers(self.settings))
+
+    def check(self) -> None:
+        """Raise PalateError where a line cannot be read, or was made from another that is lost.
+
+        What was made is read before what it was made from, since another process may be adding to both.
+        """
+        needed: dict[str, set[Hashable]] = {}
+        for ledger in reversed(self.ledgers):
+            keys: set[Hashable] = set()
+            for line in ledger.read(self.folder):
+                if ledger.key is not None:
+                    keys.add(ledger.key(line))
+                if ledger.needs is not None:
+                    needed.setdefault(ledger.needs.ledger.name, set()).update(ledger.needs.keys(line))
+            if lost := len(needed.get(ledger.name, set()) - keys):
+                raise PalateError(
+                    f"{self.folder / ledger.name} lacks {lost} of the lines that others in this folder were made from. "
+                    f"Put the file back from a copy. Or run palate report {self.folder} --repair: it drops what was "
+                    "made from them, and says how much."
+                )
+
+    def lost_items(self, known: Iterable[str], referred: Iterable[str]) -> int:
+        """How many items the run no longer holds, by lines that refer to them and by lines that were dropped."""
+        beside = self.folder / f"items.jsonl{BAD}"
+        dropped = beside.read_bytes().count(b"\n") if beside.is_file() else 0
+        return max(dropped, len(set(referred) - set(known)))
+
+    @contextmanager
+    def writing(self) -> Iterator[RunWriter]:
+        """Add to the run. One process at a time; whatever is written stays written."""
+        writer = RunWriter(self)
+        try:
+            yield writer
+        finally:
+            writer.close()
+
+    def _restore(self, files: Mapping[str, bytes]) -> None:
+        """Write the ledgers that follow from the settings again where they are damaged or lack lines."""
+        names = [ledger.name for ledger in self.ledgers]
+        for name in (name for name in files if name in names):
+            file, beside = self.folder / name, self.folder / (name + BAD)
+            try:
+                if not file.is_file() or file.read_bytes() != files[name]:
+                    with locked(self.folder / name for name in names):
+                        write_whole(file, files[name])
+                beside.unlink(missing_ok=True)
+            except OSError as error:
+                raise PalateError(f"cannot write to {self.folder}: {error.strerror or error}") from error
+
+
+class RunWriter:
+    """The ledgers of a run while it is measured: what is there, and a way to add to it."""
+
+    def __init__(self, run: Run[Any]) -> None:
+        self._run = run
+        self._appenders: dict[str, Appender] = {}
+        self._keys: dict[str, set[Hashable]] = {}
+        self._lines: dict[str, dict[Hashable, Any]] = {}
+        try:
+            for ledger in run.ledgers:
+                if ledger.about != "items":
+                    self._appenders[ledger.name] = Appender(run.folder / ledger.name)
+        except PalateError:
+            self.close()
+            raise
+
+    def keys(self, ledger: Ledger[Any]) -> set[Hashable]:
+        """What is there, and needs not be made again."""
+        if ledger.name not in self._keys:
+            assert ledger.key is not None
+            self._keys[ledger.name] = {ledger.key(line) for line in self._run.read(ledger)}
+        return self._keys[ledger.name]
+
+    def lines(self, ledger: Ledger[Line]) -> dict[Any, Line]:
+        """The lines that are there, by their keys."""
+        if ledger.name not in self._lines:
+            self._lines[ledger.name] = dict(self._run.lines(ledger))
+        return self._lines[ledger.name]
+
+    def add(self, ledger: Ledger[Line], lines: Iterable[Line]) -> None:
+        """Keep the lines that are not there yet; when this returns they are on the disk."""
+        assert ledger.key is not None
+        new = {ledger.key(line): line for line in lines}
+        new = {key: line for key, line in new.items() if key not in self.keys(ledger)}
+        self._appenders[ledger.name].append(list(new.values()))
+        self.keys(ledger).update(new)
+        if ledger.name in self._lines:
+            self._lines[ledger.name].update(new)
+
+    def close(self) -> None:
+        """Let another process write."""
+        for appender in self._appenders.values():
+            appender.close()
+
+
+def begin_run(
+    parent: Path,
+    experiment: Experiment[SettingsType, Any],
+    settings: SettingsType,
+    files: Mapping[str, bytes] | None = None,
+) -> Run[SettingsType]:
+    """The run with exactly these settings: begun now, with these files, or resumed."""
+    files = files or {}
+    run = Run(parent / settings.folder_name, settings, experiment)
+    file = run.folder / "settings.json"
+    if file.exists():
+        if _settled(run.folder, experiment.settings) != settings:
+            raise PalateError(
+                f"{file} has been changed: its settings are not those that its folder is named after. "
+                "Put it back, or move the folder away and run again."
+            )
+        run._restore(files)
+        run.check()
+        return run
+    try:
+        run.folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            write_whole(run.folder / name, content)
+        settled = _Settled(msgspec.Raw(msgspec.json.encode(settings)), environment())
+        write_whole(file, msgspec.json.format(msgspec.json.encode(settled), indent=2) + b"\n")
+    except OSError as error:
+        raise PalateError(
+            f"cannot write to {run.folder}: {error.strerror or error}. Choose another place with --out."
+        ) from error
+    return run
+
+
+def kind_of(folder: Path) -> str:
+    """Which kind of run a folder holds; refused where it holds none, or one that this palate cannot read."""
+    file = folder / "settings.json"
+    if not file.is_file():
+        raise PalateError(
+            f"{folder} is not a run: it has no settings.json. `palate eval` and other commands make runs."
+        )
+    try:
+        settled = msgspec.json.decode(file.read_bytes(), type=_Settled)
+        kind = msgspec.json.decode(settled.settings, type=_Kind)
+    except (msgspec.DecodeError, OSError) as error:
+        raise PalateError(f"{file} cannot be read as the settings of a run: {error}") from error
+    if kind.format != FORMAT:
+        raise PalateError(
+            f"{folder} was made by another version of palate (format {kind.format}; this one reads format {FORMAT}). "
+            "Run the command that made it again."
+        )
+    return kind.kind
+
+
+def _settled(folder: Path, settings: type[SettingsType]) -> SettingsType:
+    file = folder / "settings.json"
+    try:
+        settled = msgspec.json.decode(file.read_bytes(), type=_Settled)
+        return msgspec.json.decode(settled.settings, type=settings)
+    except (msgspec.DecodeError, OSError) as error:
+        raise PalateError(f"{file} cannot be read as the settings of a run: {error}") from error
+
+
+def json_lines(structs: Iterable[msgspec.Struct]) -> bytes:
+    """A line of JSON for each."""
+    return b"".join(msgspec.json.encode(struct) + b"\n" for struct in structs)
+
+
+def write_whole(file: Path, content: bytes) -> None:
+    """Write a file so that it is there in full or not at all."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with draft.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)

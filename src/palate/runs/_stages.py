@@ -1,0 +1,98 @@
+"""The stages that many kinds of runs have: rate what is not rated yet, grade what is not graded yet.
+
+Each batch is on the disk before the next begins, so a run that was stopped resumes where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+from palate.records import Ask, Rating, View
+from palate.rewards import rate
+from palate.runs._ledger import Ledger
+from palate.runs._models import LoadedModel
+from palate.runs._run import RunWriter
+from palate.runs._setup import ItemType
+from palate.views import Missing, ViewSpec, drawn
+
+Some = TypeVar("Some")
+Line = TypeVar("Line")
+_TO_COME = Rating(unscored="to come")
+
+
+class Builds(Protocol):
+    """Makes the views of items."""
+
+    def build(self, spec: ViewSpec, items: Sequence[ItemType], draw: int = 0) -> Sequence[View | Missing]: ...
+
+
+def rate_missing(
+    writer: RunWriter,
+    ledger: Ledger[Line],
+    models: Sequence[LoadedModel],
+    views: Sequence[ViewSpec],
+    items: Sequence[ItemType],
+    builder: Builds,
+    *,
+    line: Callable[[str, str, str, int, Rating], Line],
+    ask: Callable[[ItemType, View], Ask | Missing],
+    tell: Callable[[str], None],
+    responses: int = 2,
+    finish: Callable[[Rating, ItemType], Rating] = lambda rating, item: rating,
+    shown: Callable[[ViewSpec, int, Sequence[ItemType], Sequence[View | Missing]], None] | None = None,
+) -> None:
+    """Every model under every view and draw of strangers, on the items that it has not rated.
+
+    `line` makes a line from model, view, item, draw and rating; `ask` is what a model is asked, with `responses` texts;
+    `shown` is told which views were built.
+    """
+    done = writer.keys(ledger)
+    key = ledger.key
+    assert key is not None
+
+    def size(model: LoadedModel) -> int:
+        """A model's batch is meant for pairs."""
+        return max(1, 2 * model.batch_size // responses)
+
+    for spec, draw in drawn(views):
+        for some in chunks(items, max(size(model) for model in models)):
+            waiting = [
+                (
+                    model,
+                    [item for item in some if key(line(model.label, spec.name, item.id, draw, _TO_COME)) not in done],
+                )
+                for model in models
+            ]
+            if not any(pending for _, pending in waiting):
+                continue
+            built = builder.build(spec, some, draw)
+            if shown is not None:
+                shown(spec, draw, some, built)
+            views_of = dict(zip((item.id for item in some), built, strict=True))
+            for model, pending in waiting:
+                for batch in chunks(pending, size(model)):
+                    tell(f"{model.label} rates, seeing {spec.name}{model.status}")
+                    asks = [
+                        view if isinstance(view := views_of[item.id], Missing) else ask(item, view) for item in batch
+                    ]
+                    writer.add(
+                        ledger,
+                        [
+                            line(model.label, spec.name, item.id, draw, finish(rating, item))
+                            for item, rating in zip(batch, ratings_of(model, asks), strict=True)
+                        ],
+                    )
+
+
+def ratings_of(model: LoadedModel, asks: Sequence[Ask | Missing]) -> list[Rating]:
+    """A rating for each ask; unscored where there is nothing to ask."""
+    sound = [ask for ask in asks if isinstance(ask, Ask)]
+    rated = iter(rate(model.model, sound) if sound else [])
+    return [next(rated) if isinstance(ask, Ask) else Rating(unscored=ask.reason) for ask in asks]
+
+
+def chunks(items: Sequence[Some], size: int) -> Iterator[Sequence[Some]]:
+    """At most `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
