@@ -11,7 +11,7 @@ from palate.audit._fairness import Key, measure_gains, measure_groups
 from palate.audit._harm import harmed_users, measure_harm
 from palate.audit._run_findings import run_findings
 from palate.audit._run_results import Hidden, RunAudit
-from palate.evaluation import MOST_GROUPS, SMALLEST_GROUP, Grouping, Ratings, Run, groupings, shown_groups
+from palate.evaluation import EVALUATION, MOST_GROUPS, SMALLEST_GROUP, Grouping, Ratings, groupings, shown_groups
 from palate.records import PalateError
 from palate.rewards import CONTROLS
 from palate.runs import Progress
@@ -30,7 +30,7 @@ def audit_run(
     With `users`, those who are clearly served worse are named.
     """
     check_least(least)
-    opened = Run.open(Path(run))
+    opened = open_run(Path(run), EVALUATION)
     ratings = Ratings.of(opened)
     if not ratings.items:
         raise PalateError(f"{run} holds no items: its items.jsonl is missing or empty. Run palate eval again.")

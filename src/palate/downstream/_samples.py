@@ -77,7 +77,7 @@ class SharedSamples(Experiment[SampleSettings, RunSummary]):
         """The samples alone; whose they are is told by the runs that use them."""
         return (SAMPLES,)
 
-    def summarise(self, run: Run[SampleSettings], reading: Reading = Reading()) -> RunSummary:
+    def summarise(self, run: Run[SampleSettings], reading: Reading = DEFAULT_READING) -> RunSummary:
         """Refused."""
         raise PalateError(f"{run.folder} holds samples that runs share, and has no report: name a run that used them")
 

@@ -3,7 +3,8 @@
 from palate.evaluation._asks import in_benchmark_order, make_ask
 from palate.evaluation._compare import Comparison as RunComparison
 from palate.evaluation._compare import compare
-from palate.evaluation._evaluate import default_views, evaluate, rate_items, rated_item
+from palate.evaluation._evaluate import default_views, evaluate, rate_comparisons
+from palate.evaluation._experiment import EVALUATION
 from palate.evaluation._files import browsed_items, without_users, write_reports
 from palate.evaluation._grouping import MOST_GROUPS, SMALLEST_GROUP, Grouping, Mask, groupings, shown_groups
 from palate.evaluation._metrics import summarise
@@ -21,11 +22,14 @@ from palate.evaluation._results import (
     Summary,
     UserAccuracy,
 )
-from palate.evaluation._run import RatedItem, RatingLine, Run, RunWriter, ViewLine
-from palate.evaluation._settings import Settings
+from palate.evaluation._run import ITEMS, RATINGS, RatedItem, RatingLine, Settings, rated_item
 from palate.evaluation._shown import view_warnings
 
 __all__ = [
+    "EVALUATION",
+    "ITEMS",
+    "RATINGS",
+    "rate_comparisons",
     "MOST_GROUPS",
     "SMALLEST_GROUP",
     "Calibration",
@@ -39,14 +43,11 @@ __all__ = [
     "RatingLine",
     "Ratings",
     "Result",
-    "Run",
     "RunComparison",
-    "RunWriter",
     "Settings",
     "Slice",
     "Summary",
     "UserAccuracy",
-    "ViewLine",
     "browsed_items",
     "compare",
     "default_views",
@@ -57,7 +58,6 @@ __all__ = [
     "in_benchmark_order",
     "is_clear_gain",
     "make_ask",
-    "rate_items",
     "rated_item",
     "render_csv",
     "render_markdown",

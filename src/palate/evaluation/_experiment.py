@@ -25,7 +25,7 @@ class Evaluation(Experiment[Settings, Summary]):
         """Items, what was shown of their users, and ratings."""
         return LEDGERS
 
-    def summarise(self, run: Run[Settings], reading: Reading = Reading()) -> Summary:
+    def summarise(self, run: Run[Settings], reading: Reading = DEFAULT_READING) -> Summary:
         """Every number, from the raw ratings."""
         return summarise(run, again=reading.read_again, resample=reading.resample)
 

@@ -11,7 +11,7 @@ from palate.runs._experiment import (
     repair_run,
     write_report,
 )
-from palate.runs._ledger import Appender, Ledger, Needs, bad_line, fault_of
+from palate.runs._ledger import Appender, Ledger, Needs, bad_line, fault_of, locked
 from palate.runs._models import LoadedModel, Progress, load_models, no_progress
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import (
@@ -81,7 +81,7 @@ __all__ = [
     "json_lines",
     "keep_views",
     "kind_of",
-    "load_models",
+    "load_models", "locked",
     "no_progress",
     "open_run",
     "profiles_shown",

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from palate.records import PalateError
-from palate.report import Document, Finding
+from palate.report import Document, Finding, document_csv, document_markdown, document_page
 from palate.runs._ledger import Ledger
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import Run, SettingsType, _settled, kind_of
@@ -71,6 +71,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     resample: Resample = "auto"
 
 
+DEFAULT_READING = Reading()
+
+
 class Experiment(ABC, Generic[SettingsType, SummaryType]):
     """A kind of run."""
 
@@ -87,7 +90,7 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
         """The files of such a folder that grow by lines, each after those that it needs."""
 
     @abstractmethod
-    def summarise(self, run: Run[SettingsType], reading: Reading = Reading()) -> SummaryType:
+    def summarise(self, run: Run[SettingsType], reading: Reading = DEFAULT_READING) -> SummaryType:
         """Every number, from the folder alone; no model is needed."""
 
     @abstractmethod
@@ -147,6 +150,27 @@ def open_run(folder: Path, experiment: Experiment[SettingsType, Any] | None = No
     if check:
         run.check()
     return run
+
+
+def write_report(run: Run[Any], summary: RunSummary, *, users: bool = True) -> Document:
+    """Write report.html, report.md, results.csv and summary.json into the run folder; what they show comes back.
+
+    Without `users`, none of them holds an item, a profile, an id or a number of a single user.
+    """
+    summary = summary if users else run.experiment.without_users(summary)
+    document = run.experiment.document(run, summary, users=users)
+    files = {
+        "report.html": document_page(document).encode("utf-8", "replace"),
+        "report.md": document_markdown(document).encode("utf-8", "replace"),
+        "results.csv": document_csv(document).encode("utf-8", "replace"),
+        "summary.json": msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n",
+    }
+    try:
+        for name, content in files.items():
+            write_whole(run.folder / name, content)
+    except OSError as error:
+        raise PalateError(f"cannot write the report to {run.folder}: {error.strerror or error}") from error
+    return document
 
 
 def repair_run(folder: Path) -> list[Dropped]:

@@ -24,7 +24,7 @@ class BestOfN(Experiment[BestOfNSettings, BestOfNSummary]):
         """Prompts, what was shown of their users, samples, ratings and grades."""
         return LEDGERS
 
-    def summarise(self, run: Run[BestOfNSettings], reading: Reading = Reading()) -> BestOfNSummary:
+    def summarise(self, run: Run[BestOfNSettings], reading: Reading = DEFAULT_READING) -> BestOfNSummary:
         """Every number from the raw samples, ratings and grades."""
         return summarise_best_of_n(run)
 
