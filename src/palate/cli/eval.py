@@ -69,7 +69,7 @@ def evaluate(
     """
     from palate.cli._progress import progress_bar
     from palate.cli._show import show
-    from palate.evaluation import Run, render_terminal, write_reports
+    from palate.evaluation import Run, print_evaluation, write_reports
     from palate.evaluation import evaluate as measure
 
     with progress_bar(show=not json) as progress:
@@ -90,7 +90,7 @@ def evaluate(
         )
         progress("writing the report", 0, 1)
         page = write_reports(Run.open(Path(summary.run)), summary)
-    show(summary, page, render_terminal, json=json)
+    show(summary, page, print_evaluation, json=json)
 
 
 def default_models() -> list[str]:

@@ -39,7 +39,7 @@ def report(
         Print one JSON object, and nothing else, on standard output.
     """
     from palate.cli._show import show
-    from palate.evaluation import Run, render_terminal, summarise, write_reports
+    from palate.evaluation import Run, print_evaluation, summarise, write_reports
     from palate.evaluation import without_users as anonymous
 
     if repair and repaired(run):
@@ -50,7 +50,7 @@ def report(
     summary = summarise(opened, again=read_again, resample=resample)
     if without_users:
         summary = anonymous(summary)
-    show(summary, write_reports(opened, summary, users=not without_users), render_terminal, json=json)
+    show(summary, write_reports(opened, summary, users=not without_users), print_evaluation, json=json)
 
 
 def repaired(folder: Path) -> bool:

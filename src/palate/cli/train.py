@@ -86,7 +86,7 @@ def train(
     """
     from palate.cli._progress import progress_bar
     from palate.cli._show import show
-    from palate.evaluation import Run, render_terminal, write_reports
+    from palate.evaluation import Run, print_evaluation, write_reports
     from palate.personal import METHODS, epsilons, privacy_curve, private_specs
     from palate.personal import train as measure
 
@@ -112,7 +112,7 @@ def train(
         )
         progress("writing the report", 0, 1)
         page = write_reports(Run.open(Path(summary.run)), summary)
-    show(summary, page, render_terminal, json=json)
+    show(summary, page, print_evaluation, json=json)
     if asked:
         _curve(summary, privacy_curve(summary, named, asked, delta, noise_seed), show=not json)
     if not json:

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import msgspec
 
+from palate.evaluation._asks import presented_order
+from palate.evaluation._document import evaluation_document
+from palate.evaluation._groups import is_control
 from palate.evaluation._ratings import Ratings
-from palate.evaluation._report import BrowsedItem, ItemRating, render_csv, render_markdown, render_page
 from palate.evaluation._results import Summary
-from palate.evaluation._run import Run
-from palate.records import PalateError
-from palate.runs._folder import write_whole
+from palate.evaluation._run import RatedItem, Run
+from palate.records import Rating
+from palate.report import ItemCard, ItemRating, ItemText, Outcome
+from palate.runs import write_document
 from palate.stats import credit
 
 MOST_BROWSED = 500
@@ -30,22 +33,13 @@ def write_reports(run: Run, summary: Summary, *, users: bool = True) -> Path:
 
     Without `users`, none of them holds an item, a profile, an id or a number of a single user.
     """
-    items = browsed_items(run) if users else []
+    items = item_cards(run) if users else []
     summary = summary if users else without_users(summary)
-    page = run.folder / "report.html"
-    left_out = max(0, summary.items - len(items))
-    try:
-        write_whole(page, render_page(summary, items, left_out=left_out).encode("utf-8", "replace"))
-        write_whole(run.folder / "report.md", render_markdown(summary).encode("utf-8", "replace"))
-        write_whole(run.folder / "results.csv", render_csv(summary).encode("utf-8", "replace"))
-        encoded = msgspec.json.format(msgspec.json.encode(summary), indent=1)
-        write_whole(run.folder / "summary.json", encoded + b"\n")
-    except OSError as error:
-        raise PalateError(f"cannot write the report to {run.folder}: {error.strerror or error}") from error
-    return page
+    document = evaluation_document(summary, items, left_out=max(0, summary.items - len(items)))
+    return write_document(run.folder, summary, document)
 
 
-def browsed_items(run: Run, most: int = MOST_BROWSED) -> list[BrowsedItem]:
+def item_cards(run: Run, most: int = MOST_BROWSED) -> list[ItemCard]:
     """The items of the page: all of them, or as many as a page can hold, drawn by their ids."""
     ratings = Ratings.of(run)
     drawn = sorted(ratings.items, key=lambda item: hashlib.sha256((item.group or item.id).encode()).digest())[:most]
@@ -57,27 +51,15 @@ def browsed_items(run: Run, most: int = MOST_BROWSED) -> list[BrowsedItem]:
         if line.item in kept:
             text = "\n\n".join(parts.get(key, "") for key in line.parts)
             profiles.setdefault(line.item, {})[_label(line.view, line.draw)] = _cut(text)
+    asked = sorted(ratings.credits, key=lambda key: is_control(key[0]))
     return [
-        BrowsedItem(
-            id=item.id,
-            user_id=item.user_id,
-            prompt=_cut(item.prompt),
-            responses=[_cut(response) for response in item.responses],
-            preferred=item.preferred,
-            category=item.category,
-            difficulty=item.difficulty,
-            profiles=profiles.get(item.id, {}),
-            ratings=[
-                ItemRating(
-                    rm=rm,
-                    view=_label(view, draw),
-                    scores=list(rating.scores) if rating.scores is not None else None,
-                    unscored=rating.unscored,
-                    note=rating.note,
-                    raw=_cut(rating.raw) if rating.raw else None,
-                    credit=credit(rating.scores, item.preferred) if rating.scores is not None else None,
-                )
-                for rm, view in ratings.credits
+        item_card(
+            item,
+            presented_order(item, run.settings.seed),
+            profiles.get(item.id, {}),
+            [
+                (rm, _label(view, draw), rating)
+                for rm, view in asked
                 for draw in range(draws[view])
                 if (rating := ratings.rated(rm, view).get((item.id, draw))) is not None
             ],
@@ -85,6 +67,48 @@ def browsed_items(run: Run, most: int = MOST_BROWSED) -> list[BrowsedItem]:
         for item in ratings.items
         if item.id in kept
     ]
+
+
+def item_card(
+    item: RatedItem, order: list[int], profiles: dict[str, str], ratings: list[tuple[str, str, Rating]]
+) -> ItemCard:
+    """One comparison with all that was shown and said; its responses stand in the order that the models saw."""
+    facts = {"category": item.category, "difficulty": item.difficulty}
+    return ItemCard(
+        id=item.id,
+        user=item.user_id,
+        prompt=_cut(item.prompt),
+        texts=[
+            ItemText(
+                label=f"Response {place + 1}",
+                text=_cut(item.responses[index]),
+                tags=["preferred by this user"] if index == item.preferred else [],
+                highlighted=index == item.preferred,
+            )
+            for place, index in enumerate(order)
+        ],
+        facts={name: fact for name, fact in facts.items() if fact},
+        profiles=profiles,
+        ratings=[
+            ItemRating(
+                by=rm,
+                view=view,
+                outcome=outcome_of(rating, item.preferred),
+                scores=None if rating.scores is None else [rating.scores[index] for index in order],
+                note=rating.unscored or rating.note,
+                raw=_cut(rating.raw) if rating.raw else None,
+            )
+            for rm, view, rating in ratings
+        ],
+    )
+
+
+def outcome_of(rating: Rating, preferred: int) -> Outcome:
+    """What a rating comes to, for the response that the user preferred."""
+    if rating.scores is None:
+        return "unscored"
+    earned = credit(rating.scores, preferred)
+    return "right" if earned >= 1 else "wrong" if earned <= 0 else "tied"
 
 
 def _label(view: str, draw: int) -> str:

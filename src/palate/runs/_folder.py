@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import msgspec
 
+from palate.records import PalateError
+from palate.report import Document, document_csv, document_markdown, document_page
 from palate.runs._ledger import Ledger, locked
 from palate.runs._settings import environment
-from palate.records import PalateError
 
 
 class FolderSettings(Protocol):
@@ -176,6 +177,23 @@ def write_report(folder: Path, summary: msgspec.Struct, page: str, markdown: str
         write_whole(folder / "report.html", page.encode("utf-8", "replace"))
         write_whole(folder / "report.md", markdown.encode("utf-8", "replace"))
         write_whole(folder / "summary.json", encoded)
+    except OSError as error:
+        raise PalateError(f"cannot write the report to {folder}: {error.strerror or error}") from error
+    return folder / "report.html"
+
+
+def write_document(folder: Path, summary: msgspec.Struct, document: Document) -> Path:
+    """Write report.html, report.md, results.csv and summary.json into a folder; the page's path comes back."""
+    encoded = msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n"
+    files = {
+        "report.html": document_page(document).encode("utf-8", "replace"),
+        "report.md": document_markdown(document).encode("utf-8", "replace"),
+        "results.csv": document_csv(document).encode("utf-8", "replace"),
+        "summary.json": encoded,
+    }
+    try:
+        for name, content in files.items():
+            write_whole(folder / name, content)
     except OSError as error:
         raise PalateError(f"cannot write the report to {folder}: {error.strerror or error}") from error
     return folder / "report.html"

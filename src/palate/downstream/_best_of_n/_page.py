@@ -17,15 +17,15 @@ from palate.downstream._best_of_n._tables import (
     score_tables,
 )
 from palate.downstream._personal import personal_table, view_table
-from palate.report import SCORES, CurvePlot, Step, draw_curves, report_page
+from palate.report import SCORES, Chart, Step, draw_curves, report_page
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
     """What happened to the samples of one policy view: the critic's score and the reward, against k."""
 
     title: str
-    scores: CurvePlot | None
-    rewards: CurvePlot | None
+    scores: Chart | None
+    rewards: Chart | None
 
 
 def best_of_n_page(summary: BonSummary) -> str:
@@ -46,14 +46,13 @@ def best_of_n_page(summary: BonSummary) -> str:
 
 def _sections(summary: BonSummary) -> Iterator[Section]:
     several = len({curve.view for curve in summary.curves if curve.view}) > 1
-    for place, one in enumerate(summary.policies):
+    for one in summary.policies:
         curves = [curve for curve in summary.curves if curve.policy_view == one.policy_view]
         yield Section(
             title=f"The policy sees {one.policy_view}",
             scores=draw_curves(
                 {_name(curve, several): _scores(curve) for curve in curves if curve.n},
                 SCORES,
-                key=f"scores-{place}",
                 title=f"The critic's score of the choice, policy seeing {one.policy_view}",
                 axis="k, the number of samples to choose from",
                 step="{} samples",
@@ -61,7 +60,6 @@ def _sections(summary: BonSummary) -> Iterator[Section]:
             rewards=draw_curves(
                 {_name(curve, several): _rewards(curve) for curve in curves if curve.n and curve.kind == "model"},
                 SCORES,
-                key=f"rewards-{place}",
                 title=f"The reward of the choice in standard deviations, policy seeing {one.policy_view}",
                 axis="k, the number of samples to choose from",
                 step="{} samples",
