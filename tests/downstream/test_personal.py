@@ -13,22 +13,11 @@ from number_game import Noisy, Normal, Worth, drawn, numbers
 from rich.console import Console
 
 from palate import Ask, Rating
-from palate.downstream import (
-    BonRun,
-    BonSummary,
-    Draft,
-    Drawing,
-    GuideRun,
-    Guiding,
-    Grade,
-    best_of_n,
-    guide,
-    print_best_of_n,
-    simulate,
-    summarise_guide,
-    taste_of,
-    utility,
-)
+from palate.downstream import BonRun, BonSummary, Drawing, Guiding, best_of_n, guide, print_best_of_n
+from palate.records import Draft, Grade
+from palate.downstream.guide._run import GuideRun
+from palate.simulate import simulate, taste_of, utility
+from palate.downstream.guide._summary import summarise_guide
 from palate.downstream._choice import best_of
 from palate.downstream._personal import PersonalGain, personal_findings
 from palate.engine import Failure, WriteRequest, Written

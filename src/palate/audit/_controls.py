@@ -12,11 +12,10 @@ from scipy import stats
 from palate.audit._luck import luck
 from palate.audit._results import Reach
 from palate.evaluation import EVALUATION, Ratings, default_views, evaluate
-from palate.runs import open_run
 from palate.personal import IMPERSONAL, train
 from palate.records import Ask, Benchmark, Part, Rating, RewardModel, View
 from palate.rewards import make_reward_model
-from palate.runs import Progress
+from palate.runs import Progress, open_run
 from palate.stats import GAIN, Floats, Resamples, false_discovery, intervals, paired_differences
 
 MOST_READ = 1_500

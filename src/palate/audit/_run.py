@@ -14,7 +14,7 @@ from palate.audit._run_results import Hidden, RunAudit
 from palate.evaluation import EVALUATION, MOST_GROUPS, SMALLEST_GROUP, Grouping, Ratings, groupings, shown_groups
 from palate.records import PalateError
 from palate.rewards import CONTROLS
-from palate.runs import Progress
+from palate.runs import Progress, Run, open_run
 
 
 def audit_run(

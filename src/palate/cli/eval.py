@@ -69,8 +69,9 @@ def evaluate(
     """
     from palate.cli._progress import progress_bar
     from palate.cli._show import show
-    from palate.evaluation import Run, render_terminal, write_reports
     from palate.evaluation import evaluate as measure
+    from palate.evaluation import print_evaluation, write_reports
+    from palate.runs import Run
 
     with progress_bar(show=not json) as progress:
         summary = measure(
@@ -90,7 +91,7 @@ def evaluate(
         )
         progress("writing the report", 0, 1)
         page = write_reports(Run.open(Path(summary.run)), summary)
-    show(summary, page, render_terminal, json=json)
+    show(summary, page, print_evaluation, json=json)
 
 
 def default_models() -> list[str]:

@@ -86,9 +86,10 @@ def train(
     """
     from palate.cli._progress import progress_bar
     from palate.cli._show import show
-    from palate.evaluation import Run, render_terminal, write_reports
+    from palate.evaluation import print_evaluation, write_reports
     from palate.personal import METHODS, epsilons, privacy_curve, private_specs
     from palate.personal import train as measure
+    from palate.runs import Run
 
     methods = method or ["per-user"]
     asked = epsilons(epsilon) if epsilon else []
@@ -112,7 +113,7 @@ def train(
         )
         progress("writing the report", 0, 1)
         page = write_reports(Run.open(Path(summary.run)), summary)
-    show(summary, page, render_terminal, json=json)
+    show(summary, page, print_evaluation, json=json)
     if asked:
         _curve(summary, privacy_curve(summary, named, asked, delta, noise_seed), show=not json)
     if not json:

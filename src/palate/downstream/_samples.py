@@ -18,6 +18,7 @@ from palate.engine import Failure, LanguageModel, Written
 from palate.records import PalateError, View
 from palate.report import Document
 from palate.runs import Experiment, Item, Ledger, Reading, Run, RunSettings, RunSummary, begin_run, file_name
+from palate.runs._experiment import DEFAULT_READING
 from palate.views import Budget, Missing, ViewBuilder, ViewSpec
 
 FEWEST_TEXTS, MOST_TEXTS = 64, 1024

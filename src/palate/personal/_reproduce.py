@@ -16,11 +16,10 @@ from scipy.stats import t as student
 
 from palate.data import Vote, load_votes
 from palate.evaluation import EVALUATION, RATINGS, Summary
-from palate.runs import open_run
 from palate.personal._train import IMPERSONAL, train
 from palate.personal._votes import LENGTH, OWN_PRECISIONS, Ballots, Floats, SideFolds
 from palate.records import unknown_name
-from palate.runs import Progress
+from palate.runs import Progress, open_run
 
 MUCH = 50
 """Votes, ties too, of which more have to be known for a voter to be in the second column, as the paper has it."""

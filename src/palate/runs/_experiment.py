@@ -17,7 +17,7 @@ from palate.records import PalateError
 from palate.report import Document, Finding, document_csv, document_markdown, document_page
 from palate.runs._ledger import Ledger
 from palate.runs._repair import Dropped, repair_ledgers
-from palate.runs._run import Run, SettingsType, _settled, kind_of
+from palate.runs._run import Run, SettingsType, _settled, kind_of, write_whole
 from palate.stats import Resample
 
 
@@ -37,8 +37,10 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     users: int
     complete: bool
     """False while something is still to be measured."""
+    warnings: list[str]
+    """What a reader should know before believing the numbers."""
     findings: list[Finding]
-    """What the numbers say, and what a reader should know before believing them."""
+    """The same, and what the numbers say."""
 
 
 def common_fields(run: Run[Any], *, items: int, users: int, complete: bool, findings: list[Finding]) -> dict[str, Any]:
@@ -56,6 +58,7 @@ def common_fields(run: Run[Any], *, items: int, users: int, complete: bool, find
         "items": items,
         "users": users,
         "complete": complete,
+        "warnings": [finding.text for finding in findings if finding.severity == "warning"],
         "findings": findings,
     }
 

@@ -11,6 +11,7 @@ from palate.downstream.best_of_n._run import LEDGERS, BestOfNSettings
 from palate.downstream.best_of_n._summary import summarise_best_of_n
 from palate.report import Document
 from palate.runs import Experiment, Ledger, Reading, Run
+from palate.runs._experiment import DEFAULT_READING
 
 
 class BestOfN(Experiment[BestOfNSettings, BestOfNSummary]):

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from palate.downstream._items import Seen
 from palate.downstream._personal import (
     AGREEMENT,
     SCORE,
     Against,
     PersonalGain,
-    Seen,
     against,
     controls,
     personal_findings,

@@ -62,13 +62,15 @@ def steer_document(run: Run[SteerSettings], summary: SteerSummary, *, users: boo
         findings=summary.findings,
         sections=[
             Section(title=main.title, name="Methods", blocks=[main], small_print=[FOOTNOTE], terminal=True),
-            charts
-            and Section(
-                title="Does knowing the pairs make the better text?",
-                name="Pairs and texts",
-                lead="A dot for each method with a reward model: round where it guides, square where it chooses. "
-                "Lines across have none.",
-                blocks=charts,
+            (
+                charts
+                and Section(
+                    title="Does knowing the pairs make the better text?",
+                    name="Pairs and texts",
+                    lead="A dot for each method with a reward model: round where it guides, square where it chooses. "
+                    "Lines across have none.",
+                    blocks=charts,
+                )
             )
             or None,
             gains and Section(title=gains.title, name="Own view", blocks=[gains], terminal=True),

@@ -12,6 +12,7 @@ from palate.downstream.steer._run import SteerSettings, part_folder
 from palate.downstream.steer._summary import summarise_steer
 from palate.report import Document
 from palate.runs import Experiment, Ledger, Reading, Run
+from palate.runs._experiment import DEFAULT_READING
 
 
 class Steer(Experiment[SteerSettings, SteerSummary]):

@@ -15,13 +15,13 @@ from palate.downstream._policy import Drawing, open_policy
 from palate.downstream._reference import ReferenceCritic
 from palate.downstream.best_of_n import best_of_n
 from palate.downstream.guide import Guiding, guide
+from palate.downstream.steer._experiment import STEER
 from palate.downstream.steer._results import SteerSummary
 from palate.downstream.steer._run import InContext, SteerSettings
-from palate.downstream.steer._experiment import STEER
 from palate.engine import LanguageModel
 from palate.evaluation import evaluate
 from palate.records import Benchmark, Critic, PalateError, unknown_name
-from palate.runs import Progress, as_benchmark, ranks, begin_run, no_progress
+from palate.runs import Progress, as_benchmark, begin_run, no_progress, ranks
 from palate.views import resolve_views, retriever_names
 
 

@@ -17,10 +17,10 @@ from palate.downstream.guide._findings import about_texts
 from palate.downstream.steer._methods import LIKENESS, Method, Parts
 from palate.downstream.steer._results import Measure, SteerDifference, SteerRow, SteerSummary
 from palate.downstream.steer._run import SteerSettings, guided_part, rated_part, sampled_part
-from palate.runs import Run, common_fields
 from palate.evaluation import Ratings
 from palate.records import PalateError
-from palate.report import Finding
+from palate.report import CLEAR, Finding, chance_of_error, change_with_interval, count, percent, warnings_first
+from palate.runs import Run, common_fields
 from palate.stats import GAIN, SHARE, Resamples, figures, independent_clusters, tested
 
 FEW_USERS = 30
@@ -150,7 +150,9 @@ def _about_parts(run: Run[SteerSettings]) -> tuple[bool, list[Finding]]:
     best = BEST_OF_N.summarise(sampled_part(run, settings.best_of_n))
     guided = GUIDE.summarise(guided_part(run))
     contexts = [
-        BEST_OF_N.summarise(sampled_part(run, name)) for one in settings.in_context for name in (one.sampled, one.greedy)
+        BEST_OF_N.summarise(sampled_part(run, name))
+        for one in settings.in_context
+        for name in (one.sampled, one.greedy)
     ]
     rated = [settings.reward, settings.likelihood, *(one.likelihood for one in settings.in_context)]
     complete = guided.complete and all(one.complete for one in (best, *contexts))
