@@ -1,7 +1,7 @@
 """Strangers are controls: like the user in all that is known but the person."""
 
 from palate.records import Benchmark, Card, Comparison, Judgement, Post, User, View
-from palate.views import Missing, ViewBuilder, parse_view
+from palate.views import NO_FURTHER_STRANGER, Missing, ViewBuilder, parse_view
 
 CARD = Card(name="test", title="test", version="1", licence="none", source="the test")
 
@@ -42,7 +42,7 @@ def test_who_has_less_than_half_as_much_to_show_is_no_stranger() -> None:
     people = [person("ann", 4), person("bob", 3), person("cat", 1)]
     first, second, third = strangers(benchmark(people, asked("q", "ann")))
     assert isinstance(first, View) and (first.user_id, len(first.parts)) == ("bob", 3)
-    assert second == third == Missing("only 1 of 3 strangers could be found")
+    assert second == third == Missing(NO_FURTHER_STRANGER)
 
 
 def test_each_item_of_a_user_draws_strangers_of_its_own() -> None:

@@ -14,6 +14,7 @@ from palate.evaluate._run import Run
 from palate.evaluate._run_folder import write_whole
 from palate.evaluate._statistics import credit
 from palate.records import PalateError
+from palate.views import NO_FURTHER_STRANGER
 
 MOST_BROWSED = 500
 LONGEST_TEXT = 20_000
@@ -80,6 +81,7 @@ def browsed_items(run: Run, most: int = MOST_BROWSED) -> list[BrowsedItem]:
                 for rm, view in ratings.credits
                 for draw in range(draws[view])
                 if (rating := ratings.rated(rm, view).get((item.id, draw))) is not None
+                and rating.unscored != NO_FURTHER_STRANGER
             ],
         )
         for item in ratings.items

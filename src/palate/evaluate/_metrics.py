@@ -26,7 +26,7 @@ from palate.evaluate._statistics import (
     intervals,
 )
 from palate.evaluate._units import Resample
-from palate.views import ViewSpec
+from palate.views import NO_FURTHER_STRANGER, ViewSpec
 
 
 def summarise(run: Run, *, again: bool = False, resample: Resample = "auto") -> Summary:
@@ -215,7 +215,10 @@ def _warnings(run: Run, ratings: Ratings) -> list[str]:
         rated = ratings.rated(rm, view)
         unscored = _unscored(ratings, rm, view)
         if unscored > 0.02 * len(credits):
-            reason, _ = Counter(r.unscored for r in rated.values() if r.unscored).most_common(1)[0]
+            scored = {item for (item, _), rating in rated.items() if rating.scores is not None}
+            reasons = Counter(rating.unscored for (item, _), rating in rated.items() if item not in scored)
+            # the reason is why an earlier stranger gave no score
+            reason, _ = min(reasons.most_common(), key=lambda counted: counted[0] == NO_FURTHER_STRANGER)
             found.append(f"{rm}, {view}: {unscored} of {len(credits)} items unscored, most often: {reason}.")
     for spec in run.settings.views:
         found += view_warnings(spec, ratings.shown(spec.name), len(ratings.items))

@@ -22,8 +22,8 @@ READ_BY_WRITER = (Piece("judgements", 4), Piece("posts", 8))
 
 
 NO_STRANGER = "nobody else has as much of such a profile from before this item"
-
-
+NO_FURTHER_STRANGER = "no further stranger could be found"
+"""Of an item that has fewer strangers than the view draws; what the others come to is its score."""
 NEARLY = 0.1
 """By how much two shares of choices about a category may differ beyond twofold: of few choices they are rough."""
 
@@ -160,9 +160,7 @@ class ViewBuilder:
         found = self._matching(spec, item)
         if not found:
             return Missing("nobody else judged this pair" if spec.whose == "co-annotator" else NO_STRANGER)
-        return (
-            found[draw] if draw < len(found) else Missing(f"only {len(found)} of {spec.draws} strangers could be found")
-        )
+        return found[draw] if draw < len(found) else Missing(NO_FURTHER_STRANGER)
 
     def _matching(self, spec: ViewSpec, item: Item) -> list[_Subject]:
         """As many strangers as the view wants who can show what the user shows: as many pieces of each kind, as many
