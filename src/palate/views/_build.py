@@ -90,9 +90,10 @@ class ViewBuilder:
             raise PalateError(f"the view {spec.name!r} needs a stranger, and {name} has one user only")
         if spec.whose == "twin" and not any(item.twin for item in self._benchmark.comparisons):
             raise PalateError(f"the view {spec.name!r} needs twins, and {name} has none; use swapped instead")
-        if spec.whose == "co-annotator" and not self._strangers.share_pairs:
+        if spec.whose == "co-annotator" and not self._strangers.share_pairs(self._benchmark.comparisons):
             raise PalateError(
-                f"the view {spec.name!r} needs pairs that several users judged, and {name} has none; use swapped"
+                f"the view {spec.name!r} needs pairs that several users judged, twins apart, and {name} has none; "
+                "use swapped"
             )
         if spec.shows("oracle") and not any(item.privileged.aspects for item in self._items.values()):
             raise PalateError(f"the view 'oracle' needs rubric aspects, and {name} has none")
