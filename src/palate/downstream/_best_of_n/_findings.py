@@ -12,6 +12,7 @@ from palate.downstream._personal import (
     PersonalGain,
     mean_totals,
     personal_findings,
+    shared_prompts,
 )
 from palate.downstream._report import change_with_interval, commonest
 from palate.evaluate import (
@@ -44,6 +45,7 @@ def findings(
         *about_samples(policies),
         *expectations.seen.warnings(expectations.settings.views),
         *about_left_out(curves),
+        *shared_prompts(expectations.items, expectations.clusters),
     ]
     found += [*_over_optimised(expectations, resamples), *personal_findings(personal)]
     found += [*_gains(differences), *_in_context(differences)]

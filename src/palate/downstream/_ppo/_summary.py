@@ -19,6 +19,7 @@ from palate.downstream._personal import (
     controls,
     personal_findings,
     personal_gains,
+    shared_prompts,
     tested,
 )
 from palate.downstream._ppo._findings import findings
@@ -92,6 +93,7 @@ def summarise_ppo(run: PpoRun) -> PpoSummary:
                 *lost,
                 *(findings(curve, before, after, score, reward, agreement) if curve else []),
                 *(seen.warnings(_views(settings)) if lines else []),
+                *(shared_prompts(lines, independent_clusters(lines)) if lines else []),
                 *personal_findings(gains),
             ]
         ),

@@ -14,7 +14,7 @@ from palate.downstream._best_of_n._findings import about_left_out, about_samples
 from palate.downstream._guide import summarise_guide
 from palate.downstream._guide._figures import figures
 from palate.downstream._guide._findings import about_texts
-from palate.downstream._personal import Range, personal_findings, personal_gains, tested
+from palate.downstream._personal import Range, personal_findings, personal_gains, shared_prompts, tested
 from palate.downstream._steer._findings import findings
 from palate.downstream._steer._methods import LIKENESS, Method, Parts
 from palate.downstream._steer._results import Measure, SteerDifference, SteerRow, SteerSummary
@@ -56,7 +56,12 @@ def summarise_steer(run: SteerRun) -> SteerSummary:
     gains = personal_gains(personal, tests[len(asked) :])
     best, guided = run.best_of(settings.best_of_n).settings, run.guided().settings
     complete, about = _about_parts(run)
-    about += [*parts.seen.warnings(settings.views), *_alone_in_context(settings), *personal_findings(gains)]
+    about += [
+        *parts.seen.warnings(settings.views),
+        *shared_prompts(parts.items, clusters),
+        *_alone_in_context(settings),
+        *personal_findings(gains),
+    ]
     return SteerSummary(
         run=str(run.folder),
         benchmark=f"{settings.benchmark.name} {settings.benchmark.version}",
