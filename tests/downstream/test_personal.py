@@ -148,6 +148,20 @@ def test_the_false_discovery_rate_is_held_over_all_that_is_printed(tmp_path: Pat
     assert [one.q for one in tests] == pytest.approx(false_discovery([one.p for one in tests]))
 
 
+def test_that_users_share_prompts_is_told(tmp_path: Path) -> None:
+    own = numbers(6)
+    shared = tuple(msgspec.structs.replace(item, prompt="Write a number.") for item in own.comparisons)
+    for held, told in ((own, []), (msgspec.structs.replace(own, comparisons=shared), ["6 of 6"])):
+        summary = best_of_n(held, Normal(), [Noisy()], Worth(), views=["none"], out=tmp_path)
+        said = [finding for finding in summary.findings if "share prompts" in finding.text]
+        assert [one.text for one in said] == [
+            f"users share prompts ({part} items): intervals are for new users and these prompts" for part in told
+        ]
+        assert all(one.severity == "note" for one in said)
+    # a couple of twins is one cluster, and shares nothing with anybody else
+    assert shared_prompts(shared[:2], np.array([0, 0])) == []
+
+
 def test_a_view_without_its_controls_is_warned_of(tmp_path: Path) -> None:
     summary = best_of_n(numbers(6), Normal(), [Noisy()], Worth(), views=["judgements:1"], out=tmp_path)
     [said] = [finding for finding in summary.findings if "stands without" in finding.text]

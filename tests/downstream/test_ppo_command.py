@@ -131,6 +131,10 @@ def test_from_one_end_to_the_other(tiny_models: TinyModels, place: Path, capsys:
     assert left.value.code == 2
     for word in ("Before and after", "KL coefficient", "What held-out users got"):
         assert word in ppo_page(summary)
+    assert not any("share prompts" in finding.text for finding in summary.findings)
+    lines = [msgspec.json.decode(line) | {"prompt": "?"} for line in (run / "held_out.jsonl").open("rb")]
+    (run / "held_out.jsonl").write_bytes(msgspec.json.Encoder().encode_lines(lines))
+    assert any("users share prompts" in finding.text for finding in summarise_ppo(PpoRun.open(run)).findings)
 
 
 def test_the_trained_policy_is_a_folder_like_any_other(tiny_models: TinyModels, place: Path) -> None:

@@ -179,6 +179,12 @@ def test_the_words_are_honest_where_nothing_is_established(table: SteerSummary) 
     assert "shown to beat in-context learning" in said or " beats in context" in said
 
 
+def test_that_users_share_prompts_is_told_of_the_table_and_of_its_guided_part(table: SteerSummary) -> None:
+    guided = summarise_guide(GuideRun.open(Path(table.run).parent / table.parts["guided"]))
+    for summary in (table, guided):
+        assert sum("users share prompts" in finding.text for finding in summary.findings) == 1
+
+
 def test_report_and_a_second_call_give_the_same(
     table: SteerSummary, tiny_models: TinyModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,16 @@ from palate.audit._fairness import Key, measure_gains, measure_groups
 from palate.audit._harm import harmed_users, measure_harm
 from palate.audit._run_findings import run_findings
 from palate.audit._run_results import Hidden, RunAudit
-from palate.evaluation import EVALUATION, MOST_GROUPS, SMALLEST_GROUP, Grouping, Ratings, groupings, shown_groups
+from palate.evaluation import (
+    EVALUATION,
+    MOST_GROUPS,
+    SMALLEST_GROUP,
+    Grouping,
+    Ratings,
+    Settings,
+    groupings,
+    shown_groups,
+)
 from palate.records import PalateError
 from palate.rewards import CONTROLS
 from palate.runs import Progress, Run, open_run
@@ -80,7 +89,7 @@ def _hidden(ratings: Ratings, field: Grouping, least: int) -> Hidden | None:
     return Hidden(by=field.by, cells=cells, users=users, reason=reason)
 
 
-def _looked_at(run: Run) -> tuple[list[str], list[str]]:
+def _looked_at(run: Run[Settings]) -> tuple[list[str], list[str]]:
     """Controls serve nobody, and nobody is served with a stranger's profile: tests of them would only cost power."""
     labels = [model.label for model in run.settings.models]
     views = [view.name for view in run.settings.views if view.name == "none" or view.is_profile]

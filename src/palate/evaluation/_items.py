@@ -12,6 +12,7 @@ from palate.records import Rating
 from palate.report import ItemCard, ItemRating, ItemText, Outcome
 from palate.runs import Run, profiles_shown, view_label
 from palate.stats import credit
+from palate.views import NO_FURTHER_STRANGER
 
 MOST_BROWSED = 500
 LONGEST_TEXT = 20_000
@@ -36,6 +37,7 @@ def item_cards(run: Run[Settings], most: int = MOST_BROWSED) -> list[ItemCard]:
                 for rm, view in asked
                 for draw in range(draws[view])
                 if (rating := ratings.rated(rm, view).get((item.id, draw))) is not None
+                and rating.unscored != NO_FURTHER_STRANGER
             ],
         )
         for item in ratings.items

@@ -16,11 +16,12 @@ from palate.evaluation._results import Calibration, Orders, Result, Summary
 from palate.evaluation._run import Settings
 from palate.evaluation._shown import stranger_match, view_warnings
 from palate.evaluation._slices import slices, user_accuracies
+from palate.report import Finding
 from palate.runs import LOST, Run, common_fields
 from palate.stats import Estimate, brier, expected_calibration_error
 from palate.stats._intervals import ANYWHERE, SHARE, Floats, Quantity, Resamples, intervals
 from palate.stats._units import Resample
-from palate.views import ViewSpec
+from palate.views import NO_FURTHER_STRANGER, ViewSpec
 
 
 def summarise(run: Run[Settings], *, again: bool = False, resample: Resample = "auto") -> Summary:
@@ -209,7 +210,10 @@ def _warnings(run: Run[Settings], ratings: Ratings) -> list[str]:
         rated = ratings.rated(rm, view)
         unscored = _unscored(ratings, rm, view)
         if unscored > 0.02 * len(credits):
-            reason, _ = Counter(r.unscored for r in rated.values() if r.unscored).most_common(1)[0]
+            scored = {item for (item, _), rating in rated.items() if rating.scores is not None}
+            reasons = Counter(rating.unscored for (item, _), rating in rated.items() if item not in scored)
+            # the reason is why an earlier stranger gave no score
+            reason, _ = min(reasons.most_common(), key=lambda counted: counted[0] == NO_FURTHER_STRANGER)
             found.append(f"{rm}, {view}: {unscored} of {len(credits)} items unscored, most often: {reason}.")
     for spec in run.settings.views:
         found += view_warnings(spec, ratings.shown(spec.name), len(ratings.items))

@@ -174,9 +174,9 @@ class _Round:
         def tell(what: str) -> None:
             self._report(f"{what}, fold {self._fold.name}", len(self._writer.keys(RATINGS)), self._total)
 
-        rate_comparisons(self._writer, [model], self._specs, self._fold.test, self, self._seed, tell)
+        rate_comparisons(self._writer, [model], self._specs, self._fold.test, self._build, self._seed, tell)
 
-    def build(self, spec: ViewSpec, items: Sequence[Comparison], draw: int = 0) -> list[View | Missing]:
+    def _build(self, spec: ViewSpec, items: Sequence[Comparison], draw: int = 0) -> list[View | Missing]:
         """The views of these items; those of a fold are built once for all models."""
         if (spec.name, draw) not in self._views:
             built = self._builder.build(spec, self._fold.test, draw)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from palate.privacy._person import Person
-from palate.privacy._places import Place, Renaming, Tally, erase_dropped_lines
+from palate.privacy._places import Kind, Place, Renaming, Tally, erase_dropped_lines
 from palate.privacy._rewrite_lines import FileChange, Row, read_rows, rewrite, sha256
 from palate.runs import Ledger, Run, locked, open_run, write_report
 
@@ -123,7 +123,7 @@ def _erase(run: Run[Any], person: Person, *, write: bool) -> tuple[Place, list[s
     if tally.files:
         tally.files += remade_reports(run, write=write)
     erase_dropped_lines(run.folder, tally, write=write)
-    kind = "samples" if run.experiment.kind == "samples" else "run"
+    kind: Kind = "samples" if run.experiment.kind == "samples" else "run"
     return tally.place(kind, run.folder, run.experiment.left_after_forgetting(run)), erased
 
 

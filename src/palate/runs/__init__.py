@@ -38,7 +38,7 @@ from palate.runs._setup import (
     seeded,
     set_up,
 )
-from palate.runs._stages import Builds, chunks, rate_missing, ratings_of
+from palate.runs._stages import Build, chunks, rate_missing, ratings_of
 from palate.runs._views import PARTS, VIEWS, PartLine, ViewLine, add_views, keep_views, profiles_shown, view_label
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
     "PARTS",
     "VIEWS",
     "Appender",
-    "Builds",
+    "Build",
     "Dropped",
     "Experiment",
     "Fingerprint",

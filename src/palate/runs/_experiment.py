@@ -102,7 +102,7 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
 
     def without_users(self, summary: SummaryType) -> SummaryType:
         """The summary with nothing about any single user. By default lists whose entries name a user or item go."""
-        empty = {
+        empty: dict[str, list[Any]] = {
             name: []
             for name in summary.__struct_fields__
             if isinstance(value := getattr(summary, name), list)

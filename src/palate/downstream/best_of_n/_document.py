@@ -281,11 +281,11 @@ def _cards(run: Run[BestOfNSettings]) -> Iterator[ItemCard]:
     for policy_view in (view.name for view in run.settings.policy_views):
         for item in items:
             key = (policy_view, item.id)
-            line, graded = samples.get(key), grades.get(key)
-            if line is None or line.failed is not None:
+            drawn, graded = samples.get(key), grades.get(key)
+            if drawn is None or drawn.failed is not None:
                 continue
-            marks = [grade.score for grade in graded.grades] if graded else [None] * len(line.texts)
-            best = max((mark for mark in marks if mark is not None), default=None)
+            marks = [grade.score for grade in graded.grades] if graded else [None] * len(drawn.texts)
+            top = max((mark for mark in marks if mark is not None), default=None)
             yield ItemCard(
                 id=f"{item.id}, policy sees {policy_view}" if several else item.id,
                 user=item.user_id,
@@ -296,13 +296,13 @@ def _cards(run: Run[BestOfNSettings]) -> Iterator[ItemCard]:
                         label=f"Sample {place + 1}",
                         text=text,
                         tags=[
-                            *(["the critic's best"] if mark is not None and mark == best else []),
+                            *(["the critic's best"] if mark is not None and mark == top else []),
                             *chosen.get(key, {}).get(place, ()),
                         ],
-                        highlighted=mark is not None and mark == best,
+                        highlighted=mark is not None and mark == top,
                         numbers={} if mark is None else {"critic": mark},
                     )
-                    for place, (text, mark) in enumerate(zip(line.texts, marks, strict=True))
+                    for place, (text, mark) in enumerate(zip(drawn.texts, marks, strict=True))
                 ],
                 profiles=profiles.get(item.id, {}),
                 ratings=ratings.get(key, []),

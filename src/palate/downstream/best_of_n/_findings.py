@@ -29,6 +29,7 @@ def findings(
         *about_samples(policies),
         *expectations.seen.warnings(expectations.settings.views),
         *about_left_out(curves),
+        *shared_prompts(expectations.items, expectations.clusters),
     ]
     found += [*_over_optimised(expectations, resamples), *personal_findings(personal)]
     found += [*_gains(differences), *_in_context(differences)]

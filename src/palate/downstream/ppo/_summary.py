@@ -91,6 +91,7 @@ def summarise_ppo(run: PpoRun) -> PpoSummary:
                 *lost,
                 *(findings(curve, before, after, score, reward, agreement) if curve else []),
                 *(seen.warnings(_views(settings)) if lines else []),
+                *(shared_prompts(lines, independent_clusters(lines)) if lines else []),
                 *personal_findings(gains),
             ]
         ),

@@ -51,7 +51,12 @@ def summarise_steer(run: Run[SteerSettings]) -> SteerSummary:
     gains = personal_gains(personal, tests[len(asked) :])
     best, guided = sampled_part(run, settings.best_of_n).settings, guided_part(run).settings
     complete, about = _about_parts(run)
-    about += [*parts.seen.warnings(settings.views), *_alone_in_context(settings), *personal_findings(gains)]
+    about += [
+        *parts.seen.warnings(settings.views),
+        *shared_prompts(parts.items, clusters),
+        *_alone_in_context(settings),
+        *personal_findings(gains),
+    ]
     return SteerSummary(
         **common_fields(
             run,
