@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 
 from palate.evaluation import default_views
 from palate.records import Benchmark
-from palate.report import CLEAR, Finding, Table, chance_of_error, figure, figure_interval, points, points_interval
+from palate.report import (
+    CLEAR,
+    Finding,
+    Section,
+    Table,
+    chance_of_error,
+    figure,
+    figure_interval,
+    points,
+    points_interval,
+)
 from palate.stats import GAIN, Floats, Tested
 from palate.views import ViewSpec, resolve_views
 
@@ -174,6 +184,11 @@ def personal_findings(gains: Sequence[PersonalGain]) -> Iterator[Finding]:
             )
     for measure, names in unclear.items():
         yield Finding("note", f"No measurable personal gain in {measure}. {'; '.join(names)}")
+
+
+def table_section(name: str, table: Table | None, *, terminal: bool = False) -> Section | None:
+    """A section of one table, where there is one."""
+    return None if table is None else Section(title=table.title, name=name, blocks=[table], terminal=terminal)
 
 
 def personal_table(gains: Sequence[PersonalGain]) -> Table | None:

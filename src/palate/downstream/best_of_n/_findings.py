@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from palate.downstream._personal import MANY_EMPTY, PersonalGain, personal_findings
+from palate.downstream._personal import MANY_EMPTY, PersonalGain, personal_findings, shared_prompts
 from palate.downstream.best_of_n._differences import difference
 from palate.downstream.best_of_n._expectations import Expectations
 from palate.downstream.best_of_n._results import BestOfNDifference, Curve, PolicySamples

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from palate.downstream._items import view_table
-from palate.downstream._personal import personal_table
+from palate.downstream._personal import personal_table, table_section
 from palate.downstream.best_of_n import BEST_OF_N
 from palate.downstream.steer._results import MEASURES, Measure, SteerDifference, SteerRow, SteerSummary
 from palate.downstream.steer._run import SteerSettings, sampled_part
@@ -48,8 +48,7 @@ def steer_document(run: Run[SteerSettings], summary: SteerSummary, *, users: boo
     """Every method against what the user wrote, and the samples that reward models chose from."""
     best = sampled_part(run, run.settings.best_of_n)
     items = BEST_OF_N.document(best, BEST_OF_N.summarise(best), users=users).items if users else ()
-    main, gains, differences = main_table(summary), personal_table(summary.personal), difference_table(summary)
-    charts, shown = list(_charts(summary)), view_table(summary.shown)
+    main = main_table(summary)
     return document_of(
         summary,
         name="Steering",
@@ -62,24 +61,27 @@ def steer_document(run: Run[SteerSettings], summary: SteerSummary, *, users: boo
         findings=summary.findings,
         sections=[
             Section(title=main.title, name="Methods", blocks=[main], small_print=[FOOTNOTE], terminal=True),
-            (
-                charts
-                and Section(
-                    title="Does knowing the pairs make the better text?",
-                    name="Pairs and texts",
-                    lead="A dot for each method with a reward model: round where it guides, square where it chooses. "
-                    "Lines across have none.",
-                    blocks=charts,
-                )
-            )
-            or None,
-            gains and Section(title=gains.title, name="Own view", blocks=[gains], terminal=True),
-            differences and Section(title=differences.title, name="Differences", blocks=[differences]),
-            shown and Section(title=shown.title, name="Views", blocks=[shown]),
+            _pictures(summary),
+            table_section("Own view", personal_table(summary.personal), terminal=True),
+            table_section("Differences", difference_table(summary)),
+            table_section("Views", view_table(summary.shown)),
             Section(title="Runs that the table is made of", name="Runs", blocks=[parts_table(summary)]),
         ],
         items=items,
         left_out=summary.items - len(items),
+    )
+
+
+def _pictures(summary: SteerSummary) -> Section | None:
+    charts = _charts(summary)
+    if not charts:
+        return None
+    return Section(
+        title="Does knowing the pairs make the better text?",
+        name="Pairs and texts",
+        lead="A dot for each method with a reward model: round where it guides, square where it chooses. Lines across "
+        "have none.",
+        blocks=charts,
     )
 
 

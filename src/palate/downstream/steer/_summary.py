@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.downstream._personal import Range, personal_findings, personal_gains
+from palate.downstream._personal import Range, personal_findings, personal_gains, shared_prompts
 from palate.downstream.best_of_n import BEST_OF_N
 from palate.downstream.best_of_n._findings import about_left_out, about_samples
 from palate.downstream.guide import GUIDE
