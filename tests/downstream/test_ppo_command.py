@@ -18,11 +18,11 @@ from number_game import numbers
 
 from palate.cli import main
 from palate.data import write_benchmark
-from palate.downstream.ppo._run import PpoRun
 from palate.downstream import PpoSummary, StepLine, Training, ppo
-from palate.downstream.ppo._page import ppo_page
-from palate.downstream.ppo._summary import summarise_ppo
 from palate.downstream.ppo._findings import warnings_of
+from palate.downstream.ppo._page import ppo_page
+from palate.downstream.ppo._run import PpoRun
+from palate.downstream.ppo._summary import summarise_ppo
 from palate.downstream.ppo._terminal import spark
 from palate.records import PalateError
 from tiny_models import TinyModels

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from palate.records import Grade
 from palate.downstream.ppo._run import HeldOutLine
 from palate.downstream.ppo._summary import _parts
-from palate.records import Rating
+from palate.records import Grade, Rating
 
 
 def line(number: int, *parts: dict[str, float]) -> HeldOutLine:

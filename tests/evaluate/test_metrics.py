@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from palate import Ask, Rating
-from palate.evaluation import Gain, RatedItem, Ratings, Result, Summary, compare, evaluate
+from palate.evaluation import Gain, RatedItem, Ratings, Result, Summary, compare, evaluate, item_cards
 from palate.evaluation._baseline import over_baseline
 from palate.records import Benchmark, Card, Comparison, PalateError, Post, User
+from palate.runs import open_run
 from palate.stats import Resamples, false_discovery
 from palate.views import resolve_views
 
@@ -67,9 +68,9 @@ def test_a_stranger_who_was_not_found_is_no_reason_why_items_are_unscored(tmp_pa
     assert result(summary, "m", "swapped").unscored == 1
     assert "m, swapped: 1 of 4 items unscored, most often: refused." in summary.warnings
     assert "For 4 of 4 items fewer than 3 could be found." in summary.strangers[0]
-    items = browsed_items(Run.open(Path(summary.run)))
+    items = item_cards(open_run(Path(summary.run)))
     assert [len(item.ratings) for item in items] == [3] * 4
-    assert {rating.unscored for item in items for rating in item.ratings} == {None, "refused"}
+    assert {rating.note for item in items for rating in item.ratings} == {None, "refused"}
 
 
 def test_accuracy_over_items_and_over_users(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from palate.downstream._personal import shared_prompts
 from palate.downstream._items import Seen
 from palate.downstream._personal import (
     AGREEMENT,
