@@ -230,7 +230,7 @@ def test_a_run_with_verdicts_in_text_is_read_again(monkeypatch: pytest.MonkeyPat
     summary = evaluate("mini", [judge], ["none"], limit=20, out=tmp_path)
     run = open_run(Path(summary.run))
     judged, again = (Ratings.of(run, again=again).rated(judge.name, "none") for again in (False, True))
-    for item in run.items():
+    for item in run.read(ITEMS):
         longer = max(range(2), key=lambda index: len(item.responses[index]))
         assert scores(judged[item.id, 0])[longer] == 1.0
     assert summarise(run, again=True).results[0].orders == summary.results[0].orders
