@@ -229,8 +229,8 @@ def rankings(kind: str, truth: float, between_questions: float) -> Scenario:
         by_user = np.stack([values.sum(axis=(1, 2)), np.full(n, float(values[0].size))], axis=1)
         return Study(by_user, single(values), units_of_rankings(n).totals(*columns))
 
-    differ = "differ" if between_questions else "alike"
-    name = f"{kind} {truth:{'+.3f' if kind == 'gain' else '.2f'}}, rankings, {QUESTIONS} questions, {differ}"
+    alike = "differ" if between_questions else "are alike"
+    name = f"{kind} {truth:{'+.3f' if kind == 'gain' else '.2f'}}, rankings of {QUESTIONS} questions that {alike}"
     return Scenario(name, draw, truth, within=GAIN if kind == "gain" else SHARE)
 
 
