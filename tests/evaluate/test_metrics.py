@@ -324,7 +324,7 @@ def ranked(questions: int, ask: str = "Question {}?", group: str | None = None) 
             prompt=ask.format(question) if number % 2 else ask.format(question).upper(),
             responses=(f"{'yes ' * better}{question}", f"{'yes ' * worse}{question}"),
             preferred=question % 2,
-            group=group and group.format(question // 2),
+            group=group and group.format(question // 2, question, better, worse),
         )
         for number, user in enumerate(people)
         for question in range(questions)
@@ -345,6 +345,8 @@ def test_the_pairs_of_a_question_are_right_or_wrong_together(tmp_path: Path) -> 
         (ranked(12), 12),  # questions, whoever reads them in capitals
         (ranked(12, ask="Which is better?"), 12 * 6 * 2),  # one instruction: its pairs, as they are written
         (ranked(8), 8 * 6 * 2),  # too few questions
+        (ranked(12, group="question {1}, {2} and {3}"), 12),  # a group is a pair, and so lies in one question
+        (ranked(12, ask="Which is better?", group="question {1}, {2} and {3}"), 12 * 6),  # no questions: the groups
     ):
         assert width(held) == pytest.approx(2 * student(units), rel=0.02)
     assert width(ranked(24, group="topic {}")) < 0.01, "the groups hold a right and a wrong question each"

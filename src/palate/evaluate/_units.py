@@ -25,12 +25,12 @@ ENOUGH_PROMPTS = 10
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What is resampled besides users: groups of items where the benchmark names them, otherwise prompts or items.
+    """What is resampled besides users: prompts that users have in common, or groups of items, or items.
 
-    A group holds items that must not be split between training and test, since they share a question or texts: what
-    a model gets wrong there it gets wrong together. Without groups the question is the prompt, which people have in
-    common who rank several texts for it. Few common prompts may be instructions for the whole benchmark; then items
-    are the same where prompt and responses are.
+    What a model gets wrong it gets wrong for a whole question. The question is the prompt where people judge several
+    texts for it; a group that the benchmark names, of items that share a question or texts, may be part of it (two
+    arguments of a debate) or may hold several prompts, and then it is the unit. Few common prompts may be
+    instructions for the whole benchmark; without groups, items are then the same where prompt and responses are.
     """
 
     codes: NDArray[np.intp]
@@ -65,7 +65,9 @@ def shared_units(items: Sequence[RatedItem], clusters: NDArray[np.intp], resampl
     prompts = [("prompt", text_key(item.prompt)) for item in items]
     enough = np.count_nonzero(_units(prompts, clusters).judges > 1) >= ENOUGH_PROMPTS
     keys: list[Hashable] = [*prompts] if enough else [item_texts(item) for item in items]
-    found = _units([item.group or key for item, key in zip(items, keys, strict=True)], clusters)
+    of_groups = {(item.group, prompt) for item, prompt in zip(items, prompts, strict=True) if item.group}
+    nested = enough and len(of_groups) == len({group for group, _ in of_groups})
+    found = _units([key if nested else item.group or key for item, key in zip(items, keys, strict=True)], clusters)
     if found.count < FEWEST_UNITS:
         found = _units(keys, clusters)
     if found.count < FEWEST_UNITS or (resample == "auto" and found.shared < SHARED):
