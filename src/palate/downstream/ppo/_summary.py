@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palate.downstream._personal import shared_prompts
 from palate.downstream._items import Seen
 from palate.downstream._personal import (
     AGREEMENT,
@@ -19,6 +18,7 @@ from palate.downstream._personal import (
     controls,
     personal_findings,
     personal_gains,
+    shared_prompts,
 )
 from palate.downstream.ppo._findings import findings
 from palate.downstream.ppo._results import ByView, Change, Example, PpoSummary, Written
