@@ -22,7 +22,7 @@ def test_a_benchmark_as_table_json_and_markdown(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "30 (30.0%)" in done.stdout and "audit.md" in done.stdout
     page = (tmp_path / "audit.md").read_text(encoding="utf-8")
-    assert page.startswith("# Audit of Planted\n") and "30 (30.0%)" in page
+    assert page.startswith("# Audit: Planted\n") and "30 (30.0%)" in page
     done = palate(folder, "--no-impersonal", "--json")
     assert json.loads(done.stdout)["conflicts"]["conflict_share"] == 0.3
 
