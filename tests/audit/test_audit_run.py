@@ -14,11 +14,12 @@ from planted_audits import run_of
 from rich.console import Console
 
 import palate.audit
-from palate.audit import Cell, RunAudit, audit_run, render_audit_markdown, render_audit_terminal
+from palate.audit import Cell, RunAudit, audit_document, audit_run
 from palate.audit._difference import group_test
 from palate.evaluation import Grouping, RatedItem, Ratings, Slice, groupings, shown_groups, summarise
 from palate.evaluation._grouping import NOT_GIVEN, OTHER
 from palate.records import PalateError
+from palate.report import document_markdown, print_document
 from palate.runs import open_run
 
 EVEN = {"north": (0.7, 0.8), "south": (0.7, 0.8)}
@@ -27,8 +28,8 @@ EVEN = {"north": (0.7, 0.8), "south": (0.7, 0.8)}
 def forms(audit: RunAudit) -> list[str]:
     """The audit as terminal text, as JSON and as Markdown."""
     console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
-    render_audit_terminal(audit, console)
-    return [console.export_text(), msgspec.json.encode(audit).decode(), render_audit_markdown(audit)]
+    print_document(audit_document(audit, whole=False), console)
+    return [console.export_text(), msgspec.json.encode(audit).decode(), document_markdown(audit_document(audit))]
 
 
 def test_a_group_served_twenty_points_worse_is_found(tmp_path: Path) -> None:
