@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 from faulty_server import faulty_server  # noqa: E402
 from palate import evaluate  # noqa: E402
 from palate.engine import Conversation, Failure, WriteRequest, Written, open_language_model  # noqa: E402
-from palate.evaluation import Run  # noqa: E402
+from palate.runs import Run  # noqa: E402
 from palate.evaluation._ratings import Ratings  # noqa: E402
 from palate.records import Benchmark, Card, Comparison, Judgement, PalateError, Part, Post, User, View  # noqa: E402
 from palate.views import Missing, ViewBuilder, Writer, parse_view  # noqa: E402
@@ -35,9 +35,6 @@ ITEMS = (
     item("q4", "eve", "What should I drink?"),
 )
 BENCHMARK = Benchmark(card=CARD, users={"ann": ANN, "bob": BOB, "eve": EVE}, comparisons=ITEMS)
-
-
-pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
 
 
 class Echo:

@@ -145,8 +145,10 @@ def ppo(
     import os
 
     from palate.cli._show import show
-    from palate.downstream import Training, print_ppo, watching, write_ppo
+    from palate.downstream import Training, watching
     from palate.downstream import ppo as train
+    from palate.downstream.ppo._files import write_ppo
+    from palate.downstream.ppo._terminal import print_ppo
 
     first = os.environ.get("RANK", "0") == "0"
     training = Training(

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import msgspec
 
 from palate.downstream._critics import judged
-from palate.downstream._personal import controls, keep_views
+from palate.downstream._personal import controls
 from palate.downstream._policy import item_seed
 from palate.downstream.ppo._prompts import Prompt, fitted
 from palate.downstream.ppo._run import ControlRating, ControlTexts, HeldOutLine, PpoRun
 from palate.engine import Failure, LocalModel, Sampling, WriteRequest, Written
 from palate.records import Ask, Comparison, Critic, Draft, PalateError, View
 from palate.rewards import conversation, rate
-from palate.runs import Appender, Item, LoadedModel, Progress
+from palate.runs import Appender, Item, LoadedModel, Progress, keep_views
 from palate.views import STRANGERS, ViewBuilder, ViewSpec
 
 AT_ONCE = 256

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from palate.downstream._personal import personal_table, view_table
+from palate.downstream._items import view_table
+from palate.downstream._personal import personal_table
 from palate.downstream.ppo._results import PpoSummary
 from palate.downstream.ppo._tables import curve_table, footnote, head, held_out_table, parts_table, view_scores_table
 from palate.report import markdown_head, markdown_section, safe_markdown

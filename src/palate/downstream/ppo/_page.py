@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from palate.downstream._personal import personal_table, view_table
+from palate.downstream._items import view_table
+from palate.downstream._personal import personal_table
 from palate.downstream.ppo._results import PpoSummary
 from palate.downstream.ppo._tables import (
     CURVES,
@@ -17,7 +18,7 @@ from palate.downstream.ppo._tables import (
     parts_table,
     view_scores_table,
 )
-from palate.report import SCORES, CurvePlot, Step, draw_curves, report_page
+from palate.report import SCORES, Chart, Step, draw_curves, report_page
 
 MOST_POINTS = 12
 """Of a curve: each stands for the mean of as many steps."""
@@ -49,11 +50,11 @@ def ppo_page(summary: PpoSummary) -> str:
     )
 
 
-def curves(summary: PpoSummary) -> list[CurvePlot]:
+def curves(summary: PpoSummary) -> list[Chart]:
     """One plot for each thing that is watched; nothing for what has no numbers, or always the same one."""
     found = []
     parts = [part for part in np.array_split(np.arange(len(summary.curve)), MOST_POINTS) if len(part)]
-    for place, (name, value) in enumerate(CURVES.items()):
+    for name, value in CURVES.items():
         steps = []
         for part in parts:
             values = [one for index in part if (one := value(summary.curve[index])) is not None]
@@ -64,7 +65,6 @@ def curves(summary: PpoSummary) -> list[CurvePlot]:
         plot = draw_curves(
             {name.partition(",")[0]: steps} if steps else {},
             SCORES,
-            key=f"curve-{place}",
             title=name,
             axis="step",
             step="{} steps",

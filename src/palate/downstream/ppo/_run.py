@@ -19,11 +19,11 @@ from typing import Any
 
 import msgspec
 
-from palate.downstream._personal import VIEWS, Seen
+from palate.downstream._items import Seen
 from palate.downstream.ppo._results import StepLine
 from palate.downstream.ppo._settings import KIND, PpoSettings
 from palate.records import Grade, PalateError, Rating
-from palate.runs import Ledger, RunFolder, write_whole
+from palate.runs import VIEWS, Ledger, RunFolder, write_whole
 
 
 class SplitFile(msgspec.Struct, frozen=True, kw_only=True):

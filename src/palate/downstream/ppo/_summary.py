@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from palate.downstream._items import Seen
 from palate.downstream._personal import (
     AGREEMENT,
     SCORE,
     Against,
     PersonalGain,
-    Seen,
     against,
     controls,
     personal_findings,
@@ -91,6 +91,7 @@ def summarise_ppo(run: PpoRun) -> PpoSummary:
                 *lost,
                 *(findings(curve, before, after, score, reward, agreement) if curve else []),
                 *(seen.warnings(_views(settings)) if lines else []),
+                *(shared_prompts(lines, independent_clusters(lines)) if lines else []),
                 *personal_findings(gains),
             ]
         ),
