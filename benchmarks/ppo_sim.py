@@ -43,19 +43,11 @@ from rich.console import Console
 from rich.table import Table
 
 from palate.data import load_benchmark
-from palate.downstream import (
-    Draft,
-    Grade,
-    PpoRun,
-    PpoSummary,
-    SimulatedCritic,
-    SimulatedReward,
-    Training,
-    ppo,
-    taste_of,
-    utility,
-    write_ppo,
-)
+from palate.records import Draft, Grade
+from palate.downstream.ppo._run import PpoRun
+from palate.downstream import PpoSummary, Training, ppo
+from palate.simulate import SimulatedCritic, SimulatedReward, taste_of, utility
+from palate.downstream.ppo._files import write_ppo
 from palate.engine import Failure, LocalModel, Sampling, WriteRequest
 from palate.personal import PersonalModel
 from palate.records import Ask, Benchmark, Rating, RewardModel, View

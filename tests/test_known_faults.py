@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from palate import Ask, Benchmark, Rating, evaluate, load_benchmark
-from palate.evaluation import Run
+from palate.runs import Run
 from palate.evaluation._asks import make_ask
 from palate.records import View
 from palate.stats._intervals import Quantity, Resamples, paired_differences, ratio

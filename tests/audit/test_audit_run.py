@@ -16,7 +16,8 @@ from rich.console import Console
 import palate.audit
 from palate.audit import Cell, RunAudit, audit_run, render_audit_markdown, render_audit_terminal
 from palate.audit._difference import group_test
-from palate.evaluation import Grouping, RatedItem, Ratings, Run, Slice, groupings, shown_groups, summarise
+from palate.evaluation import Grouping, RatedItem, Ratings, Slice, groupings, shown_groups, summarise
+from palate.runs import Run
 from palate.evaluation._grouping import NOT_GIVEN, OTHER
 from palate.records import PalateError
 

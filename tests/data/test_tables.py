@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+import warnings
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,8 +13,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from palate.data import load_benchmark
-from palate.records import PalateError
+from palate.data import check_benchmark, load_benchmark
+from palate.records import PalateError, came_before
 
 ROWS = [
     {
@@ -73,6 +74,29 @@ def test_without_dates_rows_are_in_order(tmp_path: Path) -> None:
     benchmark = load_benchmark(f"{jsonl(tmp_path / 'prefs.jsonl', ROWS)},user=who")
     assert [item.sequence for item in benchmark.comparisons] == [0, 1, 2]
     assert [one.sequence for one in benchmark.users["ann"].judgements] == [0, 2]
+
+
+def test_a_date_that_nobody_named_orders_the_history(tmp_path: Path) -> None:
+    days = ["2024-03-01", "2024-03-02T10:00Z", "2024-01-05"]
+    rows = [row | {"Created_At": day} for row, day in zip(ROWS, days, strict=True)]
+    path = jsonl(tmp_path / "prefs.jsonl", rows)
+    with pytest.warns(UserWarning, match="taking 'Created_At' as the time of each choice"):
+        benchmark = load_benchmark(f"{path},user=who")
+    late, _, early = benchmark.comparisons  # the first row was chosen last
+    first, last = benchmark.users["ann"].judgements
+    assert came_before(last, late) and not came_before(first, early)
+    with warnings.catch_warnings(action="error"):
+        load_benchmark(f"{path},user=who,date=Created_At")
+
+
+@pytest.mark.parametrize("odd", ["soon", None, 1700000000, 2024, "2024", ""])
+def test_a_column_that_only_sounds_like_a_date_is_left_alone_and_named(odd: object, tmp_path: Path) -> None:
+    rows = [row | {"time": "2024-01-01"} for row in ROWS[:2]] + [ROWS[2] | {"time": odd}]
+    spec = f"{jsonl(tmp_path / 'prefs.jsonl', rows)},user=who"
+    with pytest.warns(UserWarning, match="leaving 'time' alone"):
+        benchmark = load_benchmark(spec)
+    assert [item.sequence for item in benchmark.comparisons] == [0, 1, 2]
+    assert any("leaving 'time' alone" in fault.message for fault in check_benchmark(spec))
 
 
 def test_a_table_without_users_asks_for_the_column(tmp_path: Path) -> None:

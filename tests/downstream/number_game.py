@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from palate import Ask, Rating
-from palate.downstream import Draft, Grade
+from palate.records import Draft, Grade
 from palate.engine import Conversation, Failure, WriteRequest, Written
 from palate.records import Benchmark, Card, Comparison, Completion, Judgement, User
 

@@ -10,15 +10,8 @@ import pytest
 from number_game import CARD, Noisy, Normal, Silent, Worth, numbers
 from scipy import stats
 
-from palate.downstream import (
-    BonRun,
-    BonSummary,
-    Drawing,
-    best_of_n,
-    best_of_n_markdown,
-    best_of_n_page,
-    summarise_best_of_n,
-)
+from palate.downstream import BonRun, BonSummary, Drawing, best_of_n, best_of_n_markdown, best_of_n_page
+from palate.downstream.best_of_n._summary import summarise_best_of_n
 from palate.downstream.best_of_n import _results
 from palate.downstream.best_of_n._results import Curve
 from palate.records import Benchmark, Completion, PalateError, User

@@ -14,18 +14,13 @@ pytest.importorskip("transformers")
 
 from palate import Ask, Rating  # noqa: E402
 from palate.data import load_benchmark  # noqa: E402
-from palate.downstream import (  # noqa: E402
-    Draft,
-    GuideRun,
-    GuideSummary,
-    Guiding,
-    Grade,
-    guide,
-    guide_markdown,
-    guide_page,
-    summarise_guide,
-    write_guide,
-)
+from palate.records import Draft, Grade  # noqa: E402
+from palate.downstream.guide._run import GuideRun  # noqa: E402
+from palate.downstream import GuideSummary, Guiding, guide  # noqa: E402
+from palate.downstream.guide._markdown import guide_markdown  # noqa: E402
+from palate.downstream.guide._page import guide_page  # noqa: E402
+from palate.downstream.guide._summary import summarise_guide  # noqa: E402
+from palate.downstream.guide._files import write_guide  # noqa: E402
 from palate.downstream.guide import _results  # noqa: E402
 from palate.downstream.guide._measure import Measurement  # noqa: E402
 from palate.engine import LocalModel, Sampling, SentenceEncoder, Turn, WriteRequest  # noqa: E402

@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from palate.downstream import GuideSummary, guide_page
+from palate.downstream import GuideSummary
+from palate.downstream.guide._page import guide_page
 from palate.downstream.guide._results import PairResult, PolicyAccuracy, TextResult
 from palate.stats import Figure
 

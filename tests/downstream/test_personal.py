@@ -13,22 +13,11 @@ from number_game import Noisy, Normal, Worth, drawn, numbers
 from rich.console import Console
 
 from palate import Ask, Rating
-from palate.downstream import (
-    BonRun,
-    BonSummary,
-    Draft,
-    Drawing,
-    GuideRun,
-    Guiding,
-    Grade,
-    best_of_n,
-    guide,
-    print_best_of_n,
-    simulate,
-    summarise_guide,
-    taste_of,
-    utility,
-)
+from palate.downstream import BonRun, BonSummary, Drawing, Guiding, best_of_n, guide, print_best_of_n
+from palate.records import Draft, Grade
+from palate.downstream.guide._run import GuideRun
+from palate.simulate import simulate, taste_of, utility
+from palate.downstream.guide._summary import summarise_guide
 from palate.downstream._choice import best_of
 from palate.downstream._personal import PersonalGain, personal_findings
 from palate.engine import Failure, WriteRequest, Written
@@ -157,6 +146,20 @@ def test_the_false_discovery_rate_is_held_over_all_that_is_printed(tmp_path: Pat
     tests = [one for one in (*summary.differences, *summary.personal) if one.difference]  # 0 by design is no test
     assert len(tests) == 4
     assert [one.q for one in tests] == pytest.approx(false_discovery([one.p for one in tests]))
+
+
+def test_that_users_share_prompts_is_told(tmp_path: Path) -> None:
+    own = numbers(6)
+    shared = tuple(msgspec.structs.replace(item, prompt="Write a number.") for item in own.comparisons)
+    for held, told in ((own, []), (msgspec.structs.replace(own, comparisons=shared), ["6 of 6"])):
+        summary = best_of_n(held, Normal(), [Noisy()], Worth(), views=["none"], out=tmp_path)
+        said = [finding for finding in summary.findings if "share prompts" in finding.text]
+        assert [one.text for one in said] == [
+            f"users share prompts ({part} items): intervals are for new users and these prompts" for part in told
+        ]
+        assert all(one.severity == "note" for one in said)
+    # a couple of twins is one cluster, and shares nothing with anybody else
+    assert shared_prompts(shared[:2], np.array([0, 0])) == []
 
 
 def test_a_view_without_its_controls_is_warned_of(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from number_game import numbers
 
 from faulty_server import counts, faulty_server
 from palate import load_benchmark
-from palate.downstream import BonRun, Draft, Drawing, Grade, best_of_n, write_best_of_n
+from palate.downstream import BonRun, Drawing, best_of_n, write_best_of_n
+from palate.records import Draft, Grade
 from palate.downstream._policy import item_seed
 from palate.records import Comparison, Completion, PalateError
 from tiny_models import CONTEXT, TinyModels

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from palate.downstream import Grade
+from palate.records import Grade
 from palate.downstream.ppo._findings import findings
 from palate.downstream.ppo._results import Change
 from palate.downstream.ppo._run import ControlRating, ControlTexts, HeldOutLine

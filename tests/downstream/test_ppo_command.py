@@ -18,7 +18,10 @@ from number_game import numbers
 
 from palate.cli import main
 from palate.data import write_benchmark
-from palate.downstream import PpoRun, PpoSummary, StepLine, Training, ppo, ppo_page, summarise_ppo
+from palate.downstream.ppo._run import PpoRun
+from palate.downstream import PpoSummary, StepLine, Training, ppo
+from palate.downstream.ppo._page import ppo_page
+from palate.downstream.ppo._summary import summarise_ppo
 from palate.downstream.ppo._findings import warnings_of
 from palate.downstream.ppo._terminal import spark
 from palate.records import PalateError
@@ -128,6 +131,10 @@ def test_from_one_end_to_the_other(tiny_models: TinyModels, place: Path, capsys:
     assert left.value.code == 2
     for word in ("Before and after", "KL coefficient", "What held-out users got"):
         assert word in ppo_page(summary)
+    assert not any("share prompts" in finding.text for finding in summary.findings)
+    lines = [msgspec.json.decode(line) | {"prompt": "?"} for line in (run / "held_out.jsonl").open("rb")]
+    (run / "held_out.jsonl").write_bytes(msgspec.json.Encoder().encode_lines(lines))
+    assert any("users share prompts" in finding.text for finding in summarise_ppo(PpoRun.open(run)).findings)
 
 
 def test_the_trained_policy_is_a_folder_like_any_other(tiny_models: TinyModels, place: Path) -> None:

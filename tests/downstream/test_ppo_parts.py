@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palate.downstream import Grade
+from palate.records import Grade
 from palate.downstream.ppo._run import HeldOutLine
 from palate.downstream.ppo._summary import _parts
 from palate.records import Rating

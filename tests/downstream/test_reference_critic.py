@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from palate.downstream import Critic, Draft, Grade, ReferenceCritic, make_critic
+from palate.records import Critic, Draft, Grade
+from palate.downstream import ReferenceCritic, make_critic
 from palate.records import Benchmark, Card, Comparison, Completion, PalateError
 
 pytest.importorskip("rouge_score")

@@ -13,21 +13,11 @@ pytest.importorskip("rouge_score", reason="the critic reference needs .[downstre
 
 from palate.cli import main
 from palate.data import load_benchmark
-from palate.downstream import (
-    BonRun,
-    Drawing,
-    GuideRun,
-    Guiding,
-    PpoRun,
-    SteerRun,
-    Training,
-    best_of_n,
-    guide,
-    ppo,
-    repair,
-    steer,
-)
-from palate.evaluation import Run, evaluate
+from palate.downstream import BonRun, Drawing, Guiding, SteerRun, Training, best_of_n, guide, ppo, repair, steer
+from palate.downstream.guide._run import GuideRun
+from palate.downstream.ppo._run import PpoRun
+from palate.runs import Run
+from palate.evaluation import evaluate
 from palate.personal import train
 from palate.records import Benchmark, PalateError
 from tiny_models import TinyModels

@@ -7,7 +7,8 @@ import pytest
 
 from faulty_server import faulty_server
 from palate.data import load_benchmark
-from palate.downstream import Critic, Draft, Grade, RubricCritic, make_critic
+from palate.records import Critic, Draft, Grade
+from palate.downstream import RubricCritic, make_critic
 from palate.downstream._rubric import WORDS, rubric_conversation
 from palate.engine import (
     ChooseRequest,

@@ -8,7 +8,9 @@ import pytest
 
 from palate import evaluate
 from palate.data import check_benchmark, list_benchmarks, load_benchmark
-from palate.downstream import Draft, SimulatedCritic, ceiling, make_critic, simulate, taste_of, utility
+from palate.records import Draft
+from palate.simulate import SimulatedCritic, ceiling, simulate, taste_of, utility
+from palate.downstream import make_critic
 from palate.downstream.ppo._split import split_by_users
 from palate.records import Benchmark, Completion, PalateError
 from palate.simulate._edits import EDITS

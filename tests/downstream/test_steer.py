@@ -13,22 +13,11 @@ pytest.importorskip("rouge_score", reason="the critic reference needs .[downstre
 
 from palate.cli import main
 from palate.data import Pseudonyms, pairs_from_completions, write_benchmark
-from palate.downstream import (
-    BonRun,
-    Drawing,
-    GuideRun,
-    SteerRun,
-    SteerSummary,
-    best_of_n,
-    print_steer,
-    steer,
-    steer_markdown,
-    steer_page,
-    summarise_best_of_n,
-    summarise_guide,
-    summarise_steer,
-    write_steer,
-)
+from palate.downstream import BonRun, Drawing, SteerRun, SteerSummary, best_of_n, print_steer, steer, steer_markdown, steer_page, write_steer
+from palate.downstream.guide._run import GuideRun
+from palate.downstream.best_of_n._summary import summarise_best_of_n
+from palate.downstream.guide._summary import summarise_guide
+from palate.downstream.steer._summary import summarise_steer
 from palate.privacy import check_receipt, forget
 from palate.records import Benchmark, Card, Completion, PalateError, Post, User
 from tiny_models import TinyModels
@@ -188,6 +177,12 @@ def test_the_words_are_honest_where_nothing_is_established(table: SteerSummary) 
     said = " ".join(finding.text for finding in table.findings)
     assert "only 4 independent users" in said or "only 3 independent users" in said
     assert "shown to beat in-context learning" in said or " beats in context" in said
+
+
+def test_that_users_share_prompts_is_told_of_the_table_and_of_its_guided_part(table: SteerSummary) -> None:
+    guided = summarise_guide(GuideRun.open(Path(table.run).parent / table.parts["guided"]))
+    for summary in (table, guided):
+        assert sum("users share prompts" in finding.text for finding in summary.findings) == 1
 
 
 def test_report_and_a_second_call_give_the_same(

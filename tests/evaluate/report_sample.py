@@ -8,8 +8,9 @@ import itertools
 import msgspec
 import numpy as np
 
-from palate.evaluation._report import BrowsedItem, ItemRating
+from palate.evaluation import evaluation_document
 from palate.evaluation._results import Calibration, Difference, Gain, Result, Slice, Summary, UserAccuracy
+from palate.report import Document, ItemCard, ItemRating, ItemText
 from palate.stats import Estimate
 
 USERS, EACH = 60, 5
@@ -158,22 +159,35 @@ def ratings_of(found: Credits, user: int, item: int) -> list[ItemRating]:
         value = float(credit[user, item])
         if np.isnan(value):
             made.append(
-                ItemRating(rm=rm, view=view, unscored="no verdict in the answer", raw="I cannot choose between them.")
+                ItemRating(
+                    by=rm,
+                    view=view,
+                    outcome="unscored",
+                    note="no verdict in the answer",
+                    raw="I cannot choose between them.",
+                )
             )
         else:
             raw = "The first one. [[A]]" if rm == "judge:small" else None
-            made.append(ItemRating(rm=rm, view=view, scores=[value, 1.0 - value], credit=value, raw=raw))
+            outcome = "right" if value == 1 else "wrong" if value == 0 else "tied"
+            made.append(ItemRating(by=rm, view=view, outcome=outcome, scores=[value, 1.0 - value], raw=raw))  # type: ignore[arg-type]
     return made
 
 
-def sample_items(users: int = USERS) -> list[BrowsedItem]:
+def sample_items(users: int = USERS) -> list[ItemCard]:
     found = credits_of()
     return [
-        BrowsedItem(
-            id=f"item-{user:03}-{item}", user_id=f"user-{user}",
+        ItemCard(
+            id=f"item-{user:03}-{item}", user=f"user-{user}",
             prompt=f"Question {item} of user {user}: how should I spend a free evening?",
-            responses=[f"Write it on paper, alone. ({user}-{item})", f"Record it for a friend. ({user}-{item})"],
-            preferred=0, category=CATEGORIES[user % 3], difficulty=("explicit", "implicit")[user % 2],
+            texts=[
+                ItemText(
+                    label="Response 1", text=f"Write it on paper, alone. ({user}-{item})",
+                    tags=["preferred by this user"], highlighted=True,
+                ),
+                ItemText(label="Response 2", text=f"Record it for a friend. ({user}-{item})"),
+            ],
+            facts={"category": CATEGORIES[user % 3], "difficulty": ("explicit", "implicit")[user % 2]},
             profiles={
                 "none": "", "posts:5": f"Posts of user {user}", "judgements:4": f"Judgements of user {user}",
                 "swapped": f"Posts of user {(user + 1) % USERS}", "oracle": "Paper, not devices",
@@ -183,3 +197,7 @@ def sample_items(users: int = USERS) -> list[BrowsedItem]:
         for user in range(users)
         for item in range(EACH)
     ]  # fmt: skip
+
+
+def sample_document(users: int = USERS) -> Document:
+    return evaluation_document(sample_summary(), sample_items(users))

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from palate.cli import main
-from palate.evaluation import Run, evaluate, summarise
+from palate.runs import Run
+from palate.evaluation import evaluate, summarise
 from palate.records import PalateError
 from palate.runs import Ledger, Needs, repair_ledgers
 from palate.runs._ledger import Appender

@@ -59,6 +59,19 @@ def result(summary: Summary, rm: str, view: str = "none") -> Result:
     return found
 
 
+def test_a_stranger_who_was_not_found_is_no_reason_why_items_are_unscored(tmp_path: Path) -> None:
+    """Ann and Bob have one stranger each where three are drawn; of the four items one has no score."""
+    held = benchmark({"ann": [0, 0], "bob": [1, 1]})
+    model = Told("m", lambda ask: {"unscored": "refused"} if ask.id == "ann-1" else likes_good(ask))
+    summary = run(held, model, out=tmp_path, views=("none", "posts:1", "swapped"))
+    assert result(summary, "m", "swapped").unscored == 1
+    assert "m, swapped: 1 of 4 items unscored, most often: refused." in summary.warnings
+    assert "For 4 of 4 items fewer than 3 could be found." in summary.strangers[0]
+    items = browsed_items(Run.open(Path(summary.run)))
+    assert [len(item.ratings) for item in items] == [3] * 4
+    assert {rating.unscored for item in items for rating in item.ratings} == {None, "refused"}
+
+
 def test_accuracy_over_items_and_over_users(tmp_path: Path) -> None:
     held = benchmark({"ann": [0, 0, 0, 1], "bob": [1]})
     found = result(run(held, Told("m", likes_good), out=tmp_path), "m")

@@ -5,14 +5,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from report_sample import sample_items, sample_summary
-from test_report_page import hostile_item
+from report_sample import sample_document, sample_items, sample_summary
+from test_report_page import hostile_item, render_page
 from test_report_text import renamed
 
-from palate.evaluation._report import render_page
+from palate.report import ItemText, document_page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ARGUMENTS = [
@@ -37,7 +38,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(render_page(sample_summary(), sample_items()), encoding="utf-8")
+    path.write_text(document_page(sample_document()), encoding="utf-8")
     return path
 
 
@@ -70,7 +71,7 @@ def test_the_browser_lists_items_and_shows_the_first(opened: Opened) -> None:
     expect(page.locator("#found")).to_have_text("300 items")
     expect(page.locator("[role=option]")).to_have_count(50)
     expect(page.locator("#detail h3")).to_have_text("item-000-0")
-    expect(page.locator(".response.preferred")).to_contain_text("preferred by this user")
+    expect(page.locator(".response.highlighted")).to_contain_text("preferred by this user")
 
 
 def test_search_and_filters(opened: Opened) -> None:
@@ -123,13 +124,44 @@ def test_pages_turn(opened: Opened) -> None:
     expect(opened.page.locator("#detail h3")).to_have_text("item-010-3")
 
 
+def test_an_item_has_a_link_of_its_own(opened: Opened) -> None:
+    page = opened.page
+    page.locator("[role=option]").nth(2).click()
+    page.locator("#detail h3 a").click()
+    assert page.url.endswith("#item=item-000-2")
+    page.get_by_label("Search").fill("item-007")
+    page.goto(page.url.replace("item-000-2", "item-031-4"))
+    expect(page.locator("#detail h3")).to_have_text("item-031-4")
+    page.reload()
+    expect(page.locator("#detail h3")).to_have_text("item-031-4")
+
+
+def test_items_are_sorted_as_asked(opened: Opened) -> None:
+    page = opened.page
+    page.locator("#by-model").select_option("embedding")
+    page.locator("#by-view").select_option("posts:5")
+    page.locator("#sort").select_option("wrong")
+    expect(page.locator("[role=option]").first).to_contain_text("wrong")
+
+
 def test_tab_reaches_every_control(opened: Opened) -> None:
     page = opened.page
     reached = set()
     for _ in range(80):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.id || document.activeElement.className"))
-    assert {"skip", "theme", "slice", "search", "by-model", "by-view", "by-outcome", "list", "next"} <= reached
+    assert {
+        "skip",
+        "theme",
+        "choice-4-1",
+        "search",
+        "sort",
+        "by-model",
+        "by-view",
+        "by-outcome",
+        "list",
+        "next",
+    } <= reached
     assert "profile-view" in reached
 
 
@@ -144,9 +176,9 @@ def test_profile_follows_the_chosen_view(opened: Opened) -> None:
 
 def test_slices_show_the_chosen_table(opened: Opened) -> None:
     page = opened.page
-    expect(page.locator("details.slice:visible")).to_have_count(1)
-    page.locator("#slice").select_option(label="overlap, oracle")
-    expect(page.get_by_role("region", name="Slices of overlap, oracle")).to_be_visible()
+    expect(page.locator("details.chosen-by:visible")).to_have_count(1)
+    page.locator("#choice-4-1").select_option(label="overlap, oracle")
+    expect(page.get_by_role("region", name="overlap, oracle")).to_be_visible()
 
 
 def test_theme_toggle_is_remembered(opened: Opened) -> None:
@@ -180,10 +212,10 @@ def test_axe_finds_nothing_serious(browser: Browser, report: Path, scheme: str) 
 def test_without_javascript_everything_but_the_browser_is_there(browser: Browser, report: Path) -> None:
     found = Opened(browser, report, java_script_enabled=False)
     expect(found.page.locator("noscript .callout")).to_be_visible()
-    expect(found.page.locator(".plot.accuracy svg").first).to_be_visible()
+    expect(found.page.locator(".plot svg").first).to_be_visible()
     expect(found.page.locator("#browser")).to_be_hidden()
-    found.page.locator("details.slice summary").first.click()
-    expect(found.page.locator("details.slice table").first).to_be_visible()
+    found.page.locator("details.chosen-by summary").first.click()
+    expect(found.page.locator("details.chosen-by table").first).to_be_visible()
     found.context.close()
 
 
@@ -201,7 +233,7 @@ def test_hostile_text_runs_nothing(browser: Browser, tmp_path: Path) -> None:
 
 def test_two_thousand_items_and_a_long_response_stay_quick(browser: Browser, tmp_path: Path) -> None:
     items = sample_items(users=400)
-    items[1].responses[0] = "long " * 200_000
+    items[1] = msgspec.structs.replace(items[1], texts=[ItemText(label="Response 1", text="long " * 200_000)])
     path = tmp_path / "many.html"
     path.write_text(render_page(sample_summary(), items), encoding="utf-8")
     found = Opened(browser, path)

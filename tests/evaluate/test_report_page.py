@@ -7,12 +7,15 @@ from html.parser import HTMLParser
 
 import msgspec
 import pytest
-from report_sample import sample_items, sample_summary
+from report_sample import sample_document, sample_items, sample_summary
 from test_report_text import NAMES, empty, renamed
 
-from palate.evaluation._report import BrowsedItem, ItemRating, render_page
-from palate.evaluation._report._people import people
-from palate.report._interval_plot import Mark, PlotRow, scale_for, shortened
+from palate.evaluation import RatedItem, Summary, evaluation_document
+from palate.evaluation._items import item_card
+from palate.evaluation._plots import histograms
+from palate.records import Rating
+from palate.report import ItemCard, ItemRating, ItemText, document_page, shortened
+from palate.report._plots import Axis
 
 
 class Collector(HTMLParser):
@@ -39,17 +42,21 @@ def embedded(page: str) -> dict[str, list]:  # type: ignore[type-arg]
     return data
 
 
-def hostile_item(text: str) -> BrowsedItem:
-    rating = ItemRating(rm=text, view=text, scores=[float("nan"), float("inf")], note=text, raw=text, credit=0.5)
-    return BrowsedItem(
-        id=text, user_id=text, prompt=text, responses=[text, text], preferred=1, category=text, difficulty=text,
+def render_page(summary: Summary, items: list[ItemCard], *, left_out: int = 0) -> str:
+    return document_page(evaluation_document(summary, items, left_out=left_out))
+
+
+def hostile_item(text: str) -> ItemCard:
+    rating = ItemRating(by=text, view=text, outcome="tied", scores=[float("nan"), float("inf")], note=text, raw=text)
+    return ItemCard(
+        id=text, user=text, prompt=text, texts=[ItemText(label=text, text=text, tags=[text])] * 2, facts={text: text},
         profiles={text: text}, ratings=[rating],
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [*NAMES, "\ud800 lone", "<!--<script>", "&lt;b&gt;", "x" * 1_000_000])
 def test_hostile_text_is_inert(name: str) -> None:
-    usual = [tag for tag, _ in tags_of(render_page(sample_summary(), sample_items(1)))]
+    usual = [tag for tag, _ in tags_of(document_page(sample_document(1)))]
     page = render_page(renamed(name), [hostile_item(name)])
     tags = [tag for tag, _ in tags_of(page)]
     assert tags == usual
@@ -87,7 +94,7 @@ def test_ids_are_unique() -> None:
 def test_a_run_without_scores_has_a_page() -> None:
     page = render_page(empty(), [])
     assert "no score" in page
-    assert 'id="gains"' not in page
+    assert "Personalisation gain" not in page
     assert "Not every item is rated yet" in page
 
 
@@ -102,37 +109,35 @@ def test_texts_are_embedded_once() -> None:
     assert len(texts) == len(set(texts))
 
 
-def test_each_outcome_is_named() -> None:
-    ratings = [
-        ItemRating(rm="a", view="none", scores=[1, 0], credit=1.0),
-        ItemRating(rm="b", view="none", scores=[0, 1], credit=0.0),
-        ItemRating(rm="c", view="none", scores=[1, 1], credit=0.5),
-        ItemRating(rm="d", view="none", unscored="refused"),
-    ]
-    item = msgspec.structs.replace(sample_items(1)[0], ratings=ratings)
-    packed = embedded(render_page(sample_summary(), [item]))["items"][0]["ratings"]
+def test_each_outcome_is_named_and_responses_stand_in_the_order_that_was_shown() -> None:
+    item = RatedItem(id="i", user_id="u", prompt="?", responses=("tea", "coffee"), preferred=0)
+    ratings = [Rating(scores=[1.0, 0.0]), Rating(scores=[0.0, 1.0]), Rating(scores=[1.0, 1.0]), Rating(unscored="no")]
+    card = item_card(item, [1, 0], {}, [(f"rm-{place}", "none", rating) for place, rating in enumerate(ratings)])
+    assert [text.text for text in card.texts] == ["coffee", "tea"]
+    assert [text.highlighted for text in card.texts] == [False, True]
+    packed = embedded(render_page(sample_summary(), [card]))["items"][0]["ratings"]
     assert [rating["outcome"] for rating in packed] == ["right", "wrong", "tied", "unscored"]
+    assert [rating.get("scores") for rating in packed] == [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], None]
+    assert packed[3]["note"] == "no"
 
 
 def test_histograms_count_users_below_chance_and_what_luck_would_do() -> None:
     summary = sample_summary()
-    shown = next(group for group in people(summary) if group.rm == "embedding").histograms[1]
+    shown = next(group for group in histograms(summary) if group.title == "embedding").shown[1]
     below = [
         user
         for user in summary.user_accuracies
         if (user.rm, user.view) == ("embedding", "posts:5") and user.accuracy < 0.5
     ]
-    assert shown.worse == len(below)
+    assert shown.below == len(below)
     assert shown.expected == pytest.approx(30.0)
 
 
-def test_scale_is_round_and_holds_everything() -> None:
-    row = PlotRow(
-        label="", mark=Mark("circle", "none"), value=0.71, low=0.63, high=0.78, reference=0.5, text="", detail=""
-    )
-    scale = scale_for([row], (0.05, 0.1, 0.2))
-    assert (scale.low, scale.high) == (pytest.approx(0.5), pytest.approx(0.8))
-    assert scale.place(0.65) == pytest.approx(50.0)
+def test_an_axis_is_round_and_holds_everything() -> None:
+    axis = Axis.holding([0.71, 0.63, 0.78, 0.5, None, float("nan")], 0.0, 100.0)
+    assert (axis.ticks[0], axis.ticks[-1]) == (pytest.approx(0.5), pytest.approx(0.8))
+    assert axis.place(0.65) == pytest.approx(50.0)
+    assert axis.place(None) is None
 
 
 def test_long_names_keep_both_ends() -> None:

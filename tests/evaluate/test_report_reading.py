@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from report_sample import sample_summary
 
-from palate.evaluation._report import readings
-from palate.evaluation._report._groups import condensed, groups, is_control, telling_differences, view_kind, views
+from palate.evaluation._groups import condensed, groups, is_control, telling_differences, view_kind, views
+from palate.evaluation._reading import readings
 from palate.evaluation._results import Gain, Summary
 
 
@@ -19,20 +19,20 @@ def gain(value: float, over: str, *, clear: bool = True, view: str = "posts:5", 
 
 def read(*gains: Gain) -> str:
     summary = sample_summary(gains=list(gains), differences=[])
-    return next(reading for reading in readings(summary) if reading.rm == "embedding").sentences[0].text
+    return next(reading for reading in readings(summary) if reading.about == "embedding").sentence
 
 
 def test_a_model_that_gains_over_both_uses_the_person() -> None:
     assert read(gain(0.14, "none"), gain(0.173, "swapped")) == (
-        "seeing posts:5 adds +14.0 points over no profile (95% +7.0 to +21.0) "
-        "and +17.3 over a stranger's profile (95% +8.6 to +25.9): it uses the person."
+        "embedding: it uses the person. Seeing posts:5 adds +14.0 points over no profile (95% +7.0 to +21.0) "
+        "and +17.3 over a stranger's profile (95% +8.6 to +25.9)."
     )
 
 
 def test_a_gain_that_may_be_zero_is_not_called_a_gain() -> None:
     text = read(gain(0.01, "none", clear=False), gain(0.02, "swapped", clear=False))
-    assert text.startswith("seeing posts:5 adds nothing that this run can tell from zero over no profile (+1.0,")
-    assert text.endswith("this run does not show that it uses the person.")
+    assert text.startswith("embedding: this run does not show that it uses the person. ")
+    assert "Seeing posts:5 brings no measurable gain over no profile (+1.0," in text
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_without_any_comparison_it_says_what_to_add() -> None:
 
 def test_small_q_with_an_interval_over_zero_is_no_gain() -> None:
     odd = msgspec.structs.replace(gain(0.1, "none"), low=-0.01)
-    assert "nothing that this run can tell from zero" in read(odd)
+    assert "no measurable gain" in read(odd)
 
 
 def test_a_loss_is_written_as_a_cost() -> None:
@@ -79,13 +79,13 @@ def test_a_plain_stranger_is_preferred_to_the_twin() -> None:
 
 
 def test_counting_shared_words_is_named_beside_a_model_that_uses_the_person() -> None:
-    text = next(reading for reading in readings(sample_summary()) if reading.rm == "embedding").text
+    text = next(reading for reading in readings(sample_summary()) if reading.about == "embedding").text
     assert "it uses the person, " in text
     assert "counting shared words" in text
 
 
 def test_controls_get_no_reading_and_every_model_gets_one() -> None:
-    assert [reading.rm for reading in readings(sample_summary())] == ["embedding", "judge:small"]
+    assert [reading.about for reading in readings(sample_summary())] == ["embedding"] * 2 + ["judge:small"] * 2
 
 
 def test_a_model_without_scores_or_profile_is_read_carefully() -> None:
@@ -138,7 +138,7 @@ def test_two_strangers_are_told_apart() -> None:
 
 def test_a_gain_without_an_interval_is_not_called_a_gain() -> None:
     bare = msgspec.structs.replace(gain(0.3, "none"), low=None, high=None)
-    assert "can tell from zero over no profile (+30.0, too few users for an interval)" in read(bare)
+    assert "no measurable gain over no profile (+30.0, too few users for an interval)" in read(bare)
 
 
 def test_differences_put_the_model_before_the_control() -> None:

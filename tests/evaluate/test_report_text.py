@@ -9,8 +9,10 @@ import pytest
 from report_sample import sample_summary
 from rich.console import Console
 
-from palate.evaluation._report import COLUMNS, render_csv, render_markdown, render_page, render_terminal
+from palate.evaluation import Slice, evaluation_document, print_evaluation
+from palate.evaluation._document import COLUMNS, ordered_slices
 from palate.evaluation._results import Summary
+from palate.report import document_csv, document_markdown, document_page
 
 NAMES = [
     "</script><img src=x onerror=alert(1)>",
@@ -25,12 +27,20 @@ NAMES = [
 def printed(summary: Summary, width: int = 80, *, terminal: bool = False, encoding: str = "utf-8") -> str:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding)
-    render_terminal(
+    print_evaluation(
         summary,
         Console(file=file, width=width, force_terminal=terminal, color_system="standard" if terminal else "auto"),
     )
     file.flush()
     return raw.getvalue().decode(encoding)
+
+
+def render_markdown(summary: Summary) -> str:
+    return document_markdown(evaluation_document(summary))
+
+
+def render_csv(summary: Summary) -> str:
+    return document_csv(evaluation_document(summary))
 
 
 def renamed(name: str) -> Summary:
@@ -85,8 +95,7 @@ def test_no_colour_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_terminal_puts_controls_last_and_says_warnings_and_readings() -> None:
     text = printed(sample_summary())
     places = [
-        text.index(part)
-        for part in ("embedding", "Controls, which understand nothing", "random", "Warning: ", "seeing")
+        text.index(part) for part in ("embedding", "Controls, which understand nothing", "random", "warning", "Seeing")
     ]
     assert places == sorted(places)
     assert "Chance is 50.0%." in text
@@ -112,8 +121,8 @@ def test_a_run_without_scores_is_rendered(render) -> None:  # type: ignore[no-un
 
 
 def test_incomplete_runs_say_so() -> None:
-    assert "not every item is rated yet" in printed(empty())
-    assert "not every item is rated yet" in render_markdown(empty())
+    assert "Not every item is rated yet" in printed(empty())
+    assert "Not every item is rated yet" in render_markdown(empty())
 
 
 def test_csv_has_a_row_for_each_model_and_view_and_full_precision() -> None:
@@ -146,13 +155,20 @@ def test_markdown_tables_keep_their_columns_whatever_the_name() -> None:
         text = render_markdown(renamed(name))
         assert "<img" not in text
         for line in text.splitlines():
-            if line.startswith("| ") and "Reward model" not in line:
-                assert line.replace("\\|", "").count("|") in (8, 11), line
+            if line.startswith("| ") and "reward model" not in line:
+                assert line.replace("\\|", "").count("|") in (9, 12), line
 
 
 def test_markdown_has_reading_results_gains_and_differences() -> None:
     text = render_markdown(sample_summary())
-    for part in ("# mini", "- embedding: seeing", "> **Warning:**", "## Results", "## Gains", "## Differences"):
+    for part in (
+        "# Evaluation: mini",
+        "- **good**: embedding: it uses",
+        "- **warning**",
+        "## Accuracy",
+        "gain",
+        "## Differences",
+    ):
         assert part in text
     assert "| embedding | posts:5 | 70.7% | 65.3–76.0 | +19.3\\* | +26.7\\* |" in text
 
@@ -168,7 +184,7 @@ def test_missing_intervals_are_left_blank_in_every_form() -> None:
     assert "too few users" in printed(few)
     assert "None" not in render_markdown(few)
     assert "None" not in render_csv(few)
-    assert "None" not in render_page(few, []).split("<script>")[1]
+    assert "None" not in document_page(evaluation_document(few)).split("<script>")[1]
 
 
 def test_a_stranger_of_each_view_fits_eighty_columns() -> None:
@@ -180,3 +196,15 @@ def test_a_stranger_of_each_view_fits_eighty_columns() -> None:
     text = printed(msgspec.structs.replace(summary, results=longer))
     assert "  swapped:judgements:4 " in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_slices_that_are_amounts_keep_their_order() -> None:
+    def slices(*values: str) -> list[Slice]:
+        return [
+            Slice(rm="a", view="none", by="known", value=value, n=n, users=5, accuracy=0.5, low=None, high=None)
+            for n, value in enumerate(values)
+        ]
+
+    shown = ordered_slices(slices("over 50", "0", "11 to 50", "1 to 10"))
+    assert [part.value for part in shown] == ["0", "1 to 10", "11 to 50", "over 50"]
+    assert [part.value for part in ordered_slices(slices("Asia", "Europe"))] == ["Europe", "Asia"]

@@ -14,7 +14,8 @@ import pytest
 
 import palate
 from palate import Ask, PalateError, Rating
-from palate.evaluation import RatingLine, Run, evaluate, summarise
+from palate.evaluation import RatingLine, evaluate, summarise
+from palate.runs import Run
 from palate.runs._ledger import Appender, read_lines
 
 SLOW = """

@@ -227,6 +227,18 @@ def test_one_question_for_all_rows_ties_nothing_but_its_short_answers() -> None:
     ]
 
 
+def test_prompts_that_differ_in_their_options_only_are_one_question() -> None:
+    def choice(topic: str, *options: str) -> Judgement:
+        return Judgement(prompt=f"Which {topic}? {' or '.join(options)}", responses=options, preferred=0)
+
+    films = [choice("film", "Alien", "Heat"), choice("film", "Jaws", "Alien"), choice("film", "Up", "Rocky")]
+    assert units([*films, choice("book", "Alien", "Solaris")]).tolist() == [0, 0, 1, 2]
+    listed = [
+        Judgement(prompt="Alien, Heat, Jaws?", responses=("Alien", other), preferred=0) for other in ("Heat", "Jaws")
+    ]
+    assert units(listed).tolist() == [0, 0]  # the prompt lists more than the pair
+
+
 def test_items_of_one_moment_are_not_trained_on() -> None:
     benchmark = planted(couples=4, choices=10)
     same = tuple(msgspec.structs.replace(item, sequence=1) for item in benchmark.comparisons)

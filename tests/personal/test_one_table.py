@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from palate.evaluation import Run, Summary
+from palate.runs import Run
+from palate.evaluation import Summary
 from palate.personal import make_folds, train
 from palate.records import Benchmark, Card, Comparison, Judgement, Post, Privileged, User, came_before
 from planted import WORDS

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from palate.cli import main
-from palate.evaluation import Run, summarise
+from palate.runs import Run
+from palate.evaluation import summarise
 from palate.personal import train
 from planted import planted
 

@@ -7,20 +7,11 @@ from pathlib import Path
 import pytest
 from people import people
 
-from palate.downstream import (
-    Drawing,
-    Guiding,
-    Training,
-    best_of_n,
-    guide,
-    ppo,
-    steer,
-    write_best_of_n,
-    write_guide,
-    write_ppo,
-    write_steer,
-)
-from palate.evaluation import Run, evaluate, summarise, write_reports
+from palate.downstream import Drawing, Guiding, Training, best_of_n, guide, ppo, steer, write_best_of_n, write_steer
+from palate.downstream.guide._files import write_guide
+from palate.downstream.ppo._files import write_ppo
+from palate.runs import Run
+from palate.evaluation import evaluate, summarise, write_reports
 from tiny_models import TinyModels
 
 CRITIC = "reference:rouge1,encoder=none"

@@ -15,7 +15,8 @@ import pytest
 from palate.cli import main
 from palate.data import Pseudonyms, load_benchmark, write_benchmark
 from palate.engine import AnswerCache, forget_vectors, load_encoder
-from palate.evaluation import Run, evaluate, summarise, write_reports
+from palate.runs import Run
+from palate.evaluation import evaluate, summarise, write_reports
 from palate.personal import PersonalModel
 from palate.privacy import Receipt, check_receipt, forget
 from palate.records import Benchmark, Completion, PalateError

@@ -10,17 +10,10 @@ import msgspec
 import pytest
 
 from palate.data import Pseudonyms, load_benchmark, write_benchmark
-from palate.downstream import (
-    BonRun,
-    Drawing,
-    GuideRun,
-    Guiding,
-    best_of_n,
-    guide,
-    summarise_best_of_n,
-    write_best_of_n,
-    write_guide,
-)
+from palate.downstream import BonRun, Drawing, Guiding, best_of_n, guide, write_best_of_n
+from palate.downstream.guide._run import GuideRun
+from palate.downstream.best_of_n._summary import summarise_best_of_n
+from palate.downstream.guide._files import write_guide
 from palate.privacy import Receipt, check_receipt, forget
 from palate.records import Benchmark, PalateError
 from palate.runs import Appender

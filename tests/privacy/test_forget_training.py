@@ -11,7 +11,8 @@ import pytest
 from people import people
 
 from palate.data import Pseudonyms, write_benchmark
-from palate.downstream import PpoRun, summarise_ppo
+from palate.downstream.ppo._run import PpoRun
+from palate.downstream.ppo._summary import summarise_ppo
 from palate.privacy import check_receipt, forget
 from palate.records import PalateError
 from palate.runs import Appender

@@ -9,7 +9,8 @@ import pytest
 
 from palate.cli import main
 from palate.data import load_benchmark
-from palate.evaluation import SMALLEST_GROUP, Run, evaluate, summarise, write_reports
+from palate.evaluation import SMALLEST_GROUP, evaluate, summarise, write_reports
+from palate.runs import Run
 
 FILES = ("report.html", "report.md", "results.csv", "summary.json")
 

@@ -16,7 +16,7 @@ from palate.records import (
     User,
     View,
 )
-from palate.views import Missing, ViewBuilder, parse_budget, parse_view
+from palate.views import NO_FURTHER_STRANGER, Missing, ViewBuilder, parse_budget, parse_view
 
 CARD = Card(name="test", title="test", version="1", licence="none", source="the test")
 
@@ -125,7 +125,7 @@ def test_whoever_wrote_one_of_the_responses_is_no_stranger() -> None:
     builder = ViewBuilder(held)
     found = [builder.build(parse_view("swapped:posts:2"), held.comparisons, draw)[0] for draw in range(2)]
     assert isinstance(found[0], View) and found[0].user_id == "cat"
-    assert found[1] == Missing("only 1 of 3 strangers could be found")
+    assert found[1] == Missing(NO_FURTHER_STRANGER)
 
 
 def test_on_mini_the_twin_and_a_stranger_can_both_be_asked_for() -> None:

@@ -60,6 +60,27 @@ def test_short_answers_are_the_same_for_the_same_question_only() -> None:
     assert view.withheld == 1
 
 
+def test_short_answers_are_the_same_where_prompts_differ_in_their_options_only() -> None:
+    item = Comparison(
+        id="q",
+        user_id="ann",
+        prompt="Which film? Alien or Taxi Driver",
+        responses=("Alien", "Taxi Driver"),
+        preferred=0,
+    )
+    view = shown(
+        choice("Heat", "Alien", prompt="Which film? Heat or Alien"),
+        choice("Heat", "Jaws", prompt="Which film? Heat or Jaws"),
+        choice("Alien", "Solaris", prompt="Which book? Alien or Solaris"),
+        item=item,
+    )
+    assert [part.judgement.responses[1] for part in view.parts if part.judgement] == ["Solaris", "Jaws"]
+    polite = Comparison(
+        id="q", user_id="ann", prompt="Do you like tea, yes or no?", responses=("Yes", "No"), preferred=0
+    )
+    assert shown(choice("Yes", "No", prompt="Do you like coffee, yes or no?"), item=polite).withheld == 0
+
+
 def test_posts_with_a_response_or_the_private_narrative_are_withheld() -> None:
     narrative = "My kitchen is cold in winter and the landlord will not mend the window before spring, he says."
     item = Comparison(

@@ -1,7 +1,9 @@
 """Strangers are controls: like the user in all that is known but the person."""
 
-from palate.records import Benchmark, Card, Comparison, Judgement, Post, User, View
-from palate.views import Missing, ViewBuilder, parse_view
+import pytest
+
+from palate.records import Benchmark, Card, Comparison, Judgement, PalateError, Post, User, View
+from palate.views import NO_FURTHER_STRANGER, Missing, ViewBuilder, parse_view
 
 CARD = Card(name="test", title="test", version="1", licence="none", source="the test")
 
@@ -42,7 +44,7 @@ def test_who_has_less_than_half_as_much_to_show_is_no_stranger() -> None:
     people = [person("ann", 4), person("bob", 3), person("cat", 1)]
     first, second, third = strangers(benchmark(people, asked("q", "ann")))
     assert isinstance(first, View) and (first.user_id, len(first.parts)) == ("bob", 3)
-    assert second == third == Missing("only 1 of 3 strangers could be found")
+    assert second == third == Missing(NO_FURTHER_STRANGER)
 
 
 def test_each_item_of_a_user_draws_strangers_of_its_own() -> None:
@@ -101,6 +103,18 @@ def test_a_co_annotator_judged_the_very_same_pair_and_that_judgement_is_not_show
     assert isinstance(first, View) and (first.user_id, first.closeness) == ("bob", "same pair")
     assert same not in [part.judgement for part in first.parts]
     assert isinstance(second, Missing)
+
+
+def test_co_annotators_are_refused_where_only_twins_judged_the_same_pair() -> None:
+    texts = ("Use the oven light for warmth.", "Buy a machine for it.")
+    ann = asked("q", "ann", prompt="Bread?", responses=texts, twin="r")
+    bob = asked("r", "bob", prompt="Bread?", responses=texts, preferred=1, twin="q")
+    cat = asked("s", "cat", prompt="Bread?", responses=texts)
+    people = [person(name, 2) for name in ("ann", "bob", "cat")]
+    view = parse_view("co-annotator:judgements:4")
+    with pytest.raises(PalateError, match="needs pairs that several users judged, twins apart, and test has none"):
+        ViewBuilder(benchmark(people, ann, bob)).require(view)
+    ViewBuilder(benchmark(people, ann, bob, cat)).require(view)
 
 
 def test_a_trained_users_stranger_is_known_by_half_to_twice_as_many_choices() -> None:

@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 from faulty_server import faulty_server  # noqa: E402
 from palate import evaluate  # noqa: E402
 from palate.engine import Conversation, Failure, WriteRequest, Written, open_language_model  # noqa: E402
-from palate.evaluation import Run  # noqa: E402
+from palate.runs import Run  # noqa: E402
 from palate.evaluation._ratings import Ratings  # noqa: E402
 from palate.records import Benchmark, Card, Comparison, Judgement, PalateError, Part, Post, User, View  # noqa: E402
 from palate.views import Missing, ViewBuilder, Writer, parse_view  # noqa: E402

@@ -11,11 +11,11 @@ from scipy import stats
 
 from palate.audit._luck import luck
 from palate.audit._results import Reach
-from palate.evaluation import Ratings, Run, default_views, evaluate
+from palate.evaluation import EVALUATION, Ratings, default_views, evaluate
 from palate.personal import IMPERSONAL, train
 from palate.records import Ask, Benchmark, Part, Rating, RewardModel, View
 from palate.rewards import make_reward_model
-from palate.runs import Progress
+from palate.runs import Progress, open_run
 from palate.stats import GAIN, Floats, Resamples, false_discovery, intervals, paired_differences
 
 MOST_READ = 1_500
@@ -69,12 +69,12 @@ def measure_controls(benchmark: Benchmark, runs: Path, seed: int, progress: Prog
         blind.append("first")
     models: list[str | RewardModel] = [*blind, PromptOverlap()]
     summary = evaluate(benchmark, models, ["none"], seed=seed, out=runs, progress=progress)
-    ratings = Ratings.of(Run.open(Path(summary.run)))
+    ratings = Ratings.of(open_run(Path(summary.run), EVALUATION))
     found = [Measured(rm, "none", ratings) for rm in (*blind, PROMPT_OVERLAP)]
     profiles = [view for view in default_views(benchmark) if view not in ("none", "swapped", "oracle")]
     if profiles:
         summary = evaluate(benchmark, ["overlap"], profiles, seed=seed, limit=MOST_READ, out=runs, progress=progress)
-        ratings = Ratings.of(Run.open(Path(summary.run)))
+        ratings = Ratings.of(open_run(Path(summary.run), EVALUATION))
         found += [Measured("overlap", view, ratings) for view in profiles]
     return found
 
@@ -82,7 +82,7 @@ def measure_controls(benchmark: Benchmark, runs: Path, seed: int, progress: Prog
 def measure_impersonal(benchmark: Benchmark, runs: Path, seed: int, progress: Progress | None) -> Measured:
     """What a trained model gets that knows everybody's taste and nobody's own, on users it was not trained on."""
     summary = train(benchmark, [IMPERSONAL], protocol="unseen", views=["none"], seed=seed, out=runs, progress=progress)
-    return Measured(IMPERSONAL, "none", Ratings.of(Run.open(Path(summary.run))))
+    return Measured(IMPERSONAL, "none", Ratings.of(open_run(Path(summary.run), EVALUATION)))
 
 
 def reaches(measured: Sequence[Measured], seed: int) -> list[Reach]:

@@ -11,10 +11,19 @@ from palate.audit._fairness import Key, measure_gains, measure_groups
 from palate.audit._harm import harmed_users, measure_harm
 from palate.audit._run_findings import run_findings
 from palate.audit._run_results import Hidden, RunAudit
-from palate.evaluation import MOST_GROUPS, SMALLEST_GROUP, Grouping, Ratings, Run, groupings, shown_groups
+from palate.evaluation import (
+    EVALUATION,
+    MOST_GROUPS,
+    SMALLEST_GROUP,
+    Grouping,
+    Ratings,
+    Settings,
+    groupings,
+    shown_groups,
+)
 from palate.records import PalateError
 from palate.rewards import CONTROLS
-from palate.runs import Progress
+from palate.runs import Progress, Run, open_run
 
 
 def audit_run(
@@ -30,7 +39,7 @@ def audit_run(
     With `users`, those who are clearly served worse are named.
     """
     check_least(least)
-    opened = Run.open(Path(run))
+    opened = open_run(Path(run), EVALUATION)
     ratings = Ratings.of(opened)
     if not ratings.items:
         raise PalateError(f"{run} holds no items: its items.jsonl is missing or empty. Run palate eval again.")
@@ -80,7 +89,7 @@ def _hidden(ratings: Ratings, field: Grouping, least: int) -> Hidden | None:
     return Hidden(by=field.by, cells=cells, users=users, reason=reason)
 
 
-def _looked_at(run: Run) -> tuple[list[str], list[str]]:
+def _looked_at(run: Run[Settings]) -> tuple[list[str], list[str]]:
     """Controls serve nobody, and nobody is served with a stranger's profile: tests of them would only cost power."""
     labels = [model.label for model in run.settings.models]
     views = [view.name for view in run.settings.views if view.name == "none" or view.is_profile]

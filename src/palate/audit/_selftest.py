@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.data import load_benchmark, text_key
-from palate.evaluation import Ratings, ViewLine, default_views, gains, is_clear_gain, rated_item
+from palate.evaluation import Ratings, default_views, gains, is_clear_gain, rated_item
 from palate.records import Ask, Benchmark, Comparison, Judgement, PalateError, View
 from palate.rewards import Overlap
-from palate.runs import Progress, sample_items
+from palate.runs import Progress, ViewLine, sample_items
 from palate.stats import Floats, Resamples
 from palate.views import STRANGERS, History, ViewBuilder, ViewSpec, drawn, post_part, resolve_views
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from pathlib import Path
 
 from cyclopts import App, CycloptsError
 
@@ -64,6 +66,7 @@ OUT_OF_MEMORY = (
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command; say in one line what went wrong, and leave with the exit code that fits."""
+    warnings.formatwarning = _one_line
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
@@ -80,6 +83,15 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("stopped; what is on the disk is kept, and the same command goes on from there", file=sys.stderr)  # noqa: T201
         sys.exit(INTERRUPTED)
+
+
+def _one_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A warning of palate's own as palate says everything; of another package as Python does."""
+    if Path(__file__).parents[1] in Path(filename).parents:
+        return f"palate: {message}\n"
+    return f"{filename}:{lineno}: {category.__name__}: {message}\n"
 
 
 def _out_of_memory(error: RuntimeError) -> bool:

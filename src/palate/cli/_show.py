@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from palate.runs import RunSummary
 
 
-def show(summary: Any, page: Path, printed: Callable[[Any, Console], None], *, json: bool) -> None:
-    """The tables for a person, or the object for a program."""
+def show(summary: RunSummary, *, json: bool, users: bool = True) -> None:
+    """Write the report of a run; print its tables for a person, or the object for a program."""
     import msgspec
 
+    from palate.runs import open_run, write_report
+
+    run = open_run(Path(summary.run))
+    document = write_report(run, summary, users=users)
     if json:
-        sys.stdout.write(msgspec.json.encode(summary).decode() + "\n")
+        shown = summary if users else run.experiment.without_users(summary)
+        sys.stdout.write(msgspec.json.encode(shown).decode() + "\n")
         return
     from rich.console import Console
 
+    from palate.report import print_document
+
     console = Console()
-    printed(summary, console)
+    print_document(document, console)
     console.print()
-    console.print("Report:", page.resolve().as_uri(), markup=False, highlight=False, soft_wrap=True)
+    page = (run.folder / "report.html").resolve().as_uri()
+    console.print("Report:", page, markup=False, highlight=False, soft_wrap=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt
 
-Many = Annotated[list[str] | None, Parameter(negative="")]
-Numbers = Annotated[list[int] | None, Parameter(negative="")]
+from palate.cli._options import Many, RunOptions, SamplingOptions, ViewOptions
+
+SAMPLING, VIEWS, RUN = SamplingOptions(), ViewOptions(), RunOptions()
 
 
 def best_of_n(
@@ -21,74 +20,41 @@ def best_of_n(
     policy_view: Many = None,
     rm: Many = None,
     view: Many = None,
-    samples: Annotated[int, Parameter(name=["-n", "--samples"])] = 16,
-    k: Numbers = None,
-    temperature: float = 1.0,
-    top_p: float = 0.9,
-    tokens: int = 256,
-    retriever: str = "bm25",
-    writer: str = "smollm2",
-    budget: str | None = None,
-    limit: int | None = None,
-    seed: NonNegativeInt = 0,
-    out: Path = Path("runs"),
-    data: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    k: Annotated[list[int] | None, Parameter(negative="")] = None,
+    sampling: SamplingOptions = SAMPLING,
+    views: ViewOptions = VIEWS,
+    run: RunOptions = RUN,
 ) -> None:
     """Let reward models choose among a policy's own texts, and a critic say what the choice is worth.
 
-    The same command goes on where it stopped. Samples are kept under `samples` in the folder of runs and drawn
-    once for every run that asks for the same; `palate report` makes all numbers anew.
+    Run the same command again to resume. Samples are kept under `samples` in the folder of runs and drawn once for
+    every run that asks for the same; `palate report` recomputes all numbers.
 
     Parameters
     ----------
     benchmark
         A name that `palate data list` shows, or the path of a folder or file of your own.
     critic
-        Who marks the texts, such as `reference`, `rubric:MODEL` or `sim`.
+        Who grades the texts: `reference`, `rubric:MODEL`, `sim` or `./file.py:Name`.
     policy
-        The language model that writes: a name, or `name,url=...` for a server.
+        Language model that writes: a name, or `name,url=...` for a server.
     policy_view
-        What the policy sees of the user, such as `none`, `judgements:4` or `persona`; may be repeated, and each has
-        samples of its own. By default `none`.
+        What the policy sees of the user, such as `judgements:4` or `persona`; may be repeated, and each has samples of
+        its own [default: `none`].
     rm
-        A reward model that chooses; may be repeated. By default `embedding`.
+        Reward model that chooses; may be repeated [default: `embedding`].
     view
-        What the reward models see of the user; may be repeated. By default `none`, the richest profile there is, and
-        `swapped`, strangers' profiles of the same kind.
-    samples
-        N, the number of texts for each prompt.
+        What the reward models see of the user; may be repeated [default: `none`, the richest profile there is, and
+        `swapped`, strangers' profiles of the same kind].
     k
-        How many of them to choose from; may be repeated. By default 1, 2, 4 and so on up to N.
-    temperature
-        How freely the policy writes; 0 takes the likeliest token every time.
-    top_p
-        The share of probability, of the likeliest tokens, that is drawn from.
-    tokens
-        The most tokens of a text.
-    retriever
-        How history is picked: `bm25`, `minilm`, `contriever`, `recent` or `random`.
-    writer
-        The language model that writes the views `persona` and `plan`: a name, or `name,url=...` for a server.
-    budget
-        The most that a profile may take, such as `words:300` or `tokens:500`; the least relevant goes first.
-    limit
-        Take no more than this many prompts, drawn by the seed.
-    seed
-        Decides samples, strangers and resamples.
-    out
-        The folder in which run folders are made.
-    data
-        Where data sets lie that palate does not ship. Default: the environment variable PALATE_DATA.
-    json
-        Print one JSON object, and nothing else, on standard output.
+        How many samples to choose from; may be repeated [default: 1, 2, 4 and so on up to N].
     """
     from palate.cli._progress import progress_bar
     from palate.cli._show import show
-    from palate.downstream import Drawing, print_best_of_n, write_best_of_n
+    from palate.downstream import Drawing
     from palate.downstream import best_of_n as measure
 
-    with progress_bar(show=not json) as progress:
+    with progress_bar(show=not run.json) as progress:
         summary = measure(
             benchmark,
             policy,
@@ -96,17 +62,11 @@ def best_of_n(
             critic,
             views=view,
             policy_views=policy_view or ["none"],
-            drawing=Drawing(samples=samples, temperature=temperature, top_p=top_p, tokens=tokens),
+            drawing=Drawing(**vars(sampling)),
             steps=k,
-            retriever=retriever,
-            writer=writer,
-            budget=budget,
-            limit=limit,
-            seed=seed,
-            out=out,
-            data_dir=data,
+            **views.given,
+            **run.given,
             progress=progress,
         )
         progress("writing the report", 0, 1)
-        page = write_best_of_n(summary)
-    show(summary, page, print_best_of_n, json=json)
+        show(summary, json=run.json)

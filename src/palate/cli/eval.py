@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt, PositiveInt
+from cyclopts.types import PositiveInt
 
-Many = Annotated[list[str] | None, Parameter(negative="")]
+from palate.cli._options import Many, RunOptions, ViewOptions
+
+VIEWS, RUN = ViewOptions(), RunOptions()
 
 
 def evaluate(
@@ -19,78 +19,49 @@ def evaluate(
     *,
     rm: Many = None,
     view: Many = None,
-    retriever: str = "bm25",
-    writer: str = "smollm2",
-    budget: str | None = None,
     strangers: PositiveInt = 3,
-    limit: int | None = None,
     resample: Literal["auto", "users", "users-and-items"] = "auto",
-    seed: NonNegativeInt = 0,
-    out: Path = Path("runs"),
-    data: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    views: ViewOptions = VIEWS,
+    run: RunOptions = RUN,
 ) -> None:
     """Measure reward models on what individual users prefer.
 
-    The same command goes on where it stopped. Everything is kept in a run folder; `palate report`
-    makes all numbers anew from it.
+    Run the same command again to resume. Everything is kept in a run folder; `palate report` recomputes all numbers
+    from it.
 
     Parameters
     ----------
     benchmark
         A name that `palate data list` shows, or the path of a folder or file of your own.
     rm
-        A reward model, such as `embedding`, `embedding:posts` or `./mine.py:MyReward`; may be repeated.
-        By default `embedding` and the controls.
+        Reward model, such as `embedding`, `embedding:posts` or `./mine.py:MyReward`; may be repeated
+        [default: `embedding` and the controls].
     view
         What a model may see of the user, such as `none`, `posts:5`, `values+judgements:4`, `swapped`,
-        `co-annotator` or `oracle`; may be repeated. By default what the benchmark allows.
-    retriever
-        How history is picked: `bm25`, `minilm`, `contriever`, `recent` or `random`.
-    writer
-        The language model that writes the views `persona` and `plan`: a name, or `name,url=...` for a server.
-    budget
-        The most that a profile may take, such as `words:300` or `tokens:500`; the least relevant goes first.
+        `co-annotator` or `oracle`; may be repeated [default: what the benchmark allows].
     strangers
         How many strangers each item is shown with under `swapped` and `co-annotator`. Their mean is reported.
-    limit
-        Rate no more than this many items, drawn by the seed.
     resample
-        What the intervals are about: new users, or new users and new items. By default also items, where users
-        judge the same ones.
-    seed
-        Decides the order of responses, strangers, samples and resamples.
-    out
-        The folder in which run folders are made.
-    data
-        Where data sets lie that palate does not ship. Default: the environment variable PALATE_DATA.
-    json
-        Print one JSON object, and nothing else, on standard output.
+        What the intervals are about: new users, or new users and new items. `auto` adds items where users judge the
+        same ones.
     """
     from palate.cli._progress import progress_bar
     from palate.cli._show import show
-    from palate.evaluation import Run, render_terminal, write_reports
     from palate.evaluation import evaluate as measure
 
-    with progress_bar(show=not json) as progress:
+    with progress_bar(show=not run.json) as progress:
         summary = measure(
             benchmark,
             rm or default_models(),
             view,
-            retriever=retriever,
-            writer=writer,
-            budget=budget,
             strangers=strangers,
-            limit=limit,
             resample=resample,
-            seed=seed,
-            out=out,
-            data_dir=data,
+            **views.given,
+            **run.given,
             progress=progress,
         )
         progress("writing the report", 0, 1)
-        page = write_reports(Run.open(Path(summary.run)), summary)
-    show(summary, page, render_terminal, json=json)
+        show(summary, json=run.json)
 
 
 def default_models() -> list[str]:

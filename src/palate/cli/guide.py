@@ -87,8 +87,10 @@ def guide(
     """
     from palate.cli._progress import progress_bar
     from palate.cli._show import show
-    from palate.downstream import Guiding, print_guide, write_guide
+    from palate.downstream import Guiding
     from palate.downstream import guide as measure
+    from palate.downstream.guide._files import write_guide
+    from palate.downstream.guide._terminal import print_guide
 
     with progress_bar(show=not json) as progress:
         summary = measure(

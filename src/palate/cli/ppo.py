@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt
 
+from palate.cli._options import RunOptions, ViewOptions
 from palate.downstream import CHECKPOINT_EVERY, Training
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(Training):
+    """The same, with the short name that samples have in other commands."""
+
+    samples: Annotated[int, Parameter(name=["-n", "--samples"])] = Training.samples
+    """Texts for each prompt; `rloo` needs two at least."""
+
+
+TRAINING, VIEWS, RUN = TrainingOptions(), ViewOptions(), RunOptions()
 
 
 def ppo(
@@ -21,21 +33,15 @@ def ppo(
     policy: str = "smollm2",
     view: str | None = None,
     policy_view: str | None = None,
-    training: Annotated[Training, Parameter(name="*")] = Training(),
+    training: TrainingOptions = TRAINING,
     checkpoint_every: int = CHECKPOINT_EVERY,
-    retriever: str = "bm25",
-    writer: str = "smollm2",
-    budget: str | None = None,
-    limit: int | None = None,
-    seed: NonNegativeInt = 0,
-    out: Path = Path("runs"),
-    data: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    views: ViewOptions = VIEWS,
+    run: RunOptions = RUN,
 ) -> None:
     """Train a policy with the reward of any reward model, and let a critic judge it on held-out users.
 
-    The same command resumes from the last checkpoint. No user, prompt or twin is on both sides. The trained policy
-    lies in the folder `policy` of the run; `palate report` makes all numbers anew.
+    Run the same command again to resume from the last checkpoint. No user, prompt or twin is on both sides. The
+    trained policy lies in the folder `policy` of the run; `palate report` recomputes all numbers.
 
     Parameters
     ----------
@@ -44,39 +50,21 @@ def ppo(
     rm
         The reward model that pays.
     critic
-        Who judges the policy at the end, such as `reference`, `rubric:MODEL` or `sim`.
+        Who judges the policy at the end: `reference`, `rubric:MODEL`, `sim` or `./file.py:Name`.
     policy
-        The language model that is trained: a name or a folder, with `,device=...` where that matters.
+        Language model that is trained: a name or a folder, with `,device=...` where that matters.
     view
-        What the reward model sees of the user. By default the richest profile there is.
+        What the reward model sees of the user [default: the richest profile there is].
     policy_view
-        What the policy sees of the user, in training and in the test. By default the same.
+        What the policy sees of the user, in training and in the test [default: the same].
     checkpoint_every
         Steps between checkpoints.
-    retriever
-        How history is picked: `bm25`, `minilm`, `contriever`, `recent` or `random`.
-    writer
-        The language model that writes the views `persona` and `plan`: a name, or `name,url=...` for a server.
-    budget
-        The most that a profile may take, such as `words:300` or `tokens:500`; the least relevant goes first.
-    limit
-        Take no more than this many prompts, drawn by the seed.
-    seed
-        Decides who is held out, samples, order and resamples.
-    out
-        The folder in which run folders are made.
-    data
-        Where data sets lie that palate does not ship. Default: the environment variable PALATE_DATA.
-    json
-        Print one JSON object, and nothing else, on standard output.
     """
     from palate.cli._show import show
-    from palate.downstream import PPO, is_main_process, watching
+    from palate.downstream import is_main_process, watching
     from palate.downstream import ppo as train
-    from palate.report import print_document
-    from palate.runs import open_run, write_document
 
-    with watching(show=not json) as watched:
+    with watching(show=not run.json) as watched:
         summary = train(
             benchmark,
             policy,
@@ -84,21 +72,13 @@ def ppo(
             critic,
             view=view,
             policy_view=policy_view,
-            training=training,
+            training=Training(**vars(training)),
             checkpoint_every=checkpoint_every,
-            retriever=retriever,
-            writer=writer,
-            budget=budget,
-            limit=limit,
-            seed=seed,
-            out=out,
-            data_dir=data,
+            **views.given,
+            **run.given,
             progress=watched.progress,
             on_step=watched,
             say=lambda what: print(what, file=sys.stderr),  # noqa: T201
         )
     if is_main_process():
-        run = open_run(Path(summary.run), PPO)
-        document = PPO.document(run, summary)
-        page = write_document(run.folder, summary, document)
-        show(summary, page, lambda _, console: print_document(document, console), json=json)
+        show(summary, json=run.json)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from palate.cli.eval import Many
+from palate.cli._options import Many, RunOptions
 
 if TYPE_CHECKING:
     from palate.evaluation import Summary
     from palate.personal import CurvePoint
+
+RUN = RunOptions()
 
 
 def train(
@@ -31,10 +32,7 @@ def train(
     epsilon: str | None = None,
     delta: float = 1e-5,
     noise_seed: NonNegativeInt | None = None,
-    seed: NonNegativeInt = 0,
-    out: Path = Path("runs"),
-    data: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    run: RunOptions = RUN,
 ) -> None:
     """Train reward models that know the user, and measure them on what they were not trained on.
 
@@ -75,25 +73,16 @@ def train(
         The probability that epsilon may be exceeded; has to be below one in the number of users.
     noise_seed
         Draw the noise from a seed, so that a figure can be made again. Such models are not private.
-    seed
-        Decides splits, starting values and resamples.
-    out
-        The folder in which run folders are made.
-    data
-        Where data sets lie that palate does not ship. Default: the environment variable PALATE_DATA.
-    json
-        Print one JSON object, and nothing else, on standard output.
     """
     from palate.cli._progress import progress_bar
     from palate.cli._show import show
-    from palate.evaluation import Run, render_terminal, write_reports
     from palate.personal import METHODS, epsilons, privacy_curve, private_specs
     from palate.personal import train as measure
 
     methods = method or ["per-user"]
     asked = epsilons(epsilon) if epsilon else []
     named = list(METHODS) if "all" in methods else methods
-    with progress_bar(show=not json) as progress:
+    with progress_bar(show=not run.json) as progress:
         summary = measure(
             benchmark,
             private_specs(named, asked, delta, noise_seed) if asked else named,
@@ -105,17 +94,14 @@ def train(
             cold_start=numbers(cold_start) if cold_start else None,
             folds=folds,
             retriever=retriever,
-            seed=seed,
-            out=out,
-            data_dir=data,
+            **run.given,
             progress=progress,
         )
         progress("writing the report", 0, 1)
-        page = write_reports(Run.open(Path(summary.run)), summary)
-    show(summary, page, render_terminal, json=json)
+        show(summary, json=run.json)
     if asked:
-        _curve(summary, privacy_curve(summary, named, asked, delta, noise_seed), show=not json)
-    if not json:
+        _curve(summary, privacy_curve(summary, named, asked, delta, noise_seed), show=not run.json)
+    if not run.json:
         print(f"Models: {Path(summary.run) / 'models'}")  # noqa: T201
 
 

@@ -10,7 +10,7 @@ from palate.data._leaks import private_sentences
 from palate.data._load import list_benchmarks, load_benchmark, load_votes
 from palate.data._pairs import pairs_from_completions
 from palate.data._pseudonyms import Pseudonyms, pseudonym_key, pseudonymise
-from palate.data._same_text import HELD, SameTexts, holds, is_short, text_key
+from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
 from palate.data._schemas import json_schemas
 from palate.data._scrub import scrub
 from palate.data._summary import Summary, summarise
@@ -38,6 +38,7 @@ __all__ = [
     "private_sentences",
     "pseudonym_key",
     "pseudonymise",
+    "questions",
     "responses_of",
     "scrub",
     "summarise",

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from palate.data._same_text import HELD, SameTexts, holds, is_short, text_key
+from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
 from palate.records import Benchmark, Comparison, Completion, Judgement, Post, User, came_before
 
 Item = Comparison | Completion
@@ -39,8 +39,8 @@ class _Past:
             texts, prompt = split(judgement.responses), text_key(judgement.prompt)
             for number in texts.numbers:
                 self._by_text.setdefault(number, []).append(place)
-            for short in texts.short:
-                self._by_short.setdefault((prompt, short), []).append(place)
+            for known in _short_answers(texts, judgement.prompt, judgement.responses):
+                self._by_short.setdefault(known, []).append(place)
             reason = f"{text_key(judgement.reason)} " if judgement.reason else ""
             self._around.append(f" {prompt} {reason}")
         self._all_around = "\n".join(self._around)
@@ -48,8 +48,8 @@ class _Past:
     def telling(self, offered: _Offered) -> set[int]:
         """The places of the judgements that hold a text of the item."""
         found = {place for number in offered.like for place in self._by_text.get(number, ())}
-        for short in offered.texts.short:
-            found.update(self._by_short.get((offered.prompt, short), ()))
+        for known in offered.short:
+            found.update(self._by_short.get(known, ()))
         for text in offered.quoted:
             if text in self._all_around:
                 found.update(place for place, around in enumerate(self._around) if text in around)
@@ -67,8 +67,9 @@ class _Texts(msgspec.Struct, frozen=True):
 class _Offered(msgspec.Struct, frozen=True):
     """What an item must not be shown with."""
 
-    prompt: str
     texts: _Texts
+    short: frozenset[tuple[str, str]]
+    """The short responses, each with what was asked."""
     like: frozenset[int]
     """The numbers of all texts that count as the same as one of the responses."""
     quoted: tuple[str, ...]
@@ -139,7 +140,8 @@ class History:
             narrative = text_key(item.privileged.narrative or "")
             quoted = tuple(f" {text} " for text in texts.long if len(text) >= HELD)
             like = frozenset(number for text in responses_of(item) for number in self.texts.like(text))
-            offered = _Offered(text_key(item.prompt), texts, like, quoted, narrative)
+            short = _short_answers(texts, item.prompt, responses_of(item))
+            offered = _Offered(texts, short, like, quoted, narrative)
             if len(self._offers) >= MOST_KEPT:
                 self._offers.clear()
             self._offers[item.id] = item, offered
@@ -158,6 +160,13 @@ def responses_of(item: Item) -> tuple[str, ...]:
     if isinstance(item, Comparison):
         return item.responses
     return tuple(text for text in (item.text, *item.alternatives) if text)
+
+
+def _short_answers(texts: _Texts, prompt: str, responses: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """Each short text with each form of the question."""
+    if not texts.short:
+        return frozenset()
+    return frozenset((question, short) for question in questions(prompt, responses) for short in texts.short)
 
 
 def _tells(post: str, offered: _Offered) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
@@ -36,12 +37,16 @@ def load_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision: 
     """A benchmark by name or path, each with options written `,key=value`.
 
     `data_dir` (or the environment variable PALATE_DATA) is the folder of data sets that palate does not
-    ship; `revision` pins a data set on the hub.
+    ship; `revision` pins a data set on the hub. What a loader took for granted is said as a Python warning.
 
     >>> len(load_benchmark("mini").comparisons)
     300
     """
-    return read_draft(spec, data_dir=data_dir, revision=revision).benchmark()
+    draft = read_draft(spec, data_dir=data_dir, revision=revision)
+    benchmark = draft.benchmark()
+    for fault in draft.faults:
+        warnings.warn(str(fault), stacklevel=2)
+    return benchmark
 
 
 def list_benchmarks(*, data_dir: Path | None = None) -> list[Listing]:

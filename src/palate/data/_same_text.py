@@ -23,7 +23,7 @@ FEWEST = 6
 LONG = 8
 """Words from which texts are compared by trigrams; shorter ones have to agree word for word."""
 SHORT = 3
-"""A text of fewer words, such as *Yes.*, is said by many: it is the same only as an answer to the same prompt."""
+"""A text of fewer words, such as *Yes.*, is said by many: it is the same only as an answer to the same question."""
 HELD = 40
 """Characters from which a text that stands in a longer one does so because it was taken from it, and not by chance."""
 
@@ -47,6 +47,21 @@ def text_key(text: str) -> str:
 def is_short(key: str) -> bool:
     """Whether a text, given by its key, says too little to be known again by itself."""
     return key.count(" ") < SHORT - 1
+
+
+def questions(prompt: str, responses: Iterable[str]) -> frozenset[str]:
+    """What a choice asks, by which its short answers are known again: the prompt, and the prompt without the responses
+    that it lists.
+
+    >>> sorted(questions("Which film? Alien or Heat", ["Alien", "Heat"]))
+    ['which film alien or heat', 'which film or']
+    """
+    key = text_key(prompt)
+    bare = f" {key} "
+    for response in sorted(map(text_key, responses), key=len, reverse=True):
+        while f" {response} " in bare:
+            bare = bare.replace(f" {response} ", " ")
+    return frozenset((key, bare.strip()))
 
 
 def holds(text: str, part: str) -> bool:

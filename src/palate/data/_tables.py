@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from itertools import takewhile
 from pathlib import Path
@@ -12,12 +12,14 @@ import msgspec
 from palate.data._dates import write_moment
 from palate.data._draft import Draft
 from palate.data._exchange import comparison_of
-from palate.data._faults import FieldError, Place, explain
+from palate.data._faults import Fault, FieldError, Place, explain, warning
 from palate.data._files import Row, read_rows
 from palate.data._wire import Id, identifier, when
 from palate.records import Card, Judgement, PalateError, User
 
 OPTIONS = ("user", "date", "category")
+TIMES = ("date", "datetime", "timestamp", "time", "day", "created_at", "created", "created_utc")
+"""Columns that are taken as the time of each choice where none is named and every value is a day or a moment."""
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -35,20 +37,22 @@ def read_table(files: Iterable[Path], card: Card, source: str, options: Mapping[
     draft = Draft(card=card, source=source, unordered=True)
     columns = {"user": "user_id", **options}
     users: dict[str, tuple[Place, list[Judgement]]] = {}
-    for path in files:
-        for row, place in read_rows(path, draft.faults):
-            if not (draft.comparisons or draft.faults):
-                _demand(columns, row, source)
-            try:
-                user_id = _text_id(row.get(columns["user"]), columns["user"])
-                judgement = _judgement(row, columns, user_id, len(draft.comparisons))
-            except FieldError as problem:
-                draft.faults.append(explain(problem, place))
-                continue
-            category = row.get(columns.get("category", ""))
-            comparison = comparison_of(judgement, user_id, category=None if category is None else str(category))
-            draft.comparisons.append((comparison, place))
-            users.setdefault(user_id, (place, []))[1].append(judgement)
+    rows = [read for path in files for read in read_rows(path, draft.faults)]
+    if rows:
+        _demand(columns, rows[0][0], source)
+    if "date" not in columns:
+        draft.faults += _guess_time(columns, [row for row, _ in rows], Place(source))
+    for row, place in rows:
+        try:
+            user_id = _text_id(row.get(columns["user"]), columns["user"])
+            judgement = _judgement(row, columns, user_id, len(draft.comparisons))
+        except FieldError as problem:
+            draft.faults.append(explain(problem, place))
+            continue
+        category = row.get(columns.get("category", ""))
+        comparison = comparison_of(judgement, user_id, category=None if category is None else str(category))
+        draft.comparisons.append((comparison, place))
+        users.setdefault(user_id, (place, []))[1].append(judgement)
     draft.users = [(User(id=id, judgements=tuple(choices)), place) for id, (place, choices) in users.items()]
     return draft
 
@@ -59,6 +63,34 @@ def _demand(columns: Mapping[str, str], row: Row, source: str) -> None:
             advice = f"say which column it is: {source.split(',')[0]},{option}=COLUMN"
             found = ", ".join(sorted(row))
             raise PalateError(f"{source}: no column {column!r} for the {option}; {advice}. Columns found: {found}")
+
+
+def _guess_time(columns: dict[str, str], rows: Sequence[Row], place: Place) -> Iterator[Fault]:
+    """Map the column that looks like a time and holds nothing else, and say so, or say why it was left alone."""
+    there = {column.casefold(): column for row in rows[:1] for column in row if column not in columns.values()}
+    odd: dict[str, object] = {}
+    for column in (there[name] for name in TIMES if name in there):
+        others = [value for row in rows if not _is_time(value := row.get(column))]
+        if not others:
+            columns["date"] = column
+            yield warning(place, None, f"taking {column!r} as the time of each choice; name another: date=COLUMN")
+            return
+        odd[column] = others[0]
+    for column, value in odd.items():
+        yield warning(
+            place,
+            None,
+            f"leaving {column!r} alone, as {value!r} is no day such as 2023-05-14; choices count as made in the order "
+            "of the rows",
+        )
+
+
+def _is_time(value: object) -> bool:
+    """A day or a moment. A bare number is none: it may be a year, a duration or a count of seconds."""
+    try:
+        return not isinstance(value, int) and len(_moment(value, "date")) > len("2023-05")
+    except FieldError:
+        return False
 
 
 def _judgement(row: Row, columns: Mapping[str, str], user_id: str, number: int) -> Judgement:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from palate.evaluation import view_warnings
 from palate.records import Comparison
 from palate.report import Finding, Table
-from palate.runs import VIEWS, Item, Ledger, Run, RunSettings, ViewLine
+from palate.runs import VIEWS, Item, Ledger, Run, ViewLine
 from palate.views import ViewSpec
 
 
@@ -78,7 +79,7 @@ class ViewShown(msgspec.Struct, frozen=True, kw_only=True):
 class Seen:
     """What every view of a run showed, in the order of its items."""
 
-    def __init__(self, run: Run[RunSettings], items: Sequence[str]) -> None:
+    def __init__(self, run: Run[Any], items: Sequence[str]) -> None:
         self._places = {item: place for place, item in enumerate(items)}
         self._lines: dict[str, list[ViewLine]] = {}
         for line in run.read(VIEWS):

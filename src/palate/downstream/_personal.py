@@ -7,6 +7,7 @@ every table of this floor compares the own view with both, on the items where it
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -14,12 +15,24 @@ from numpy.typing import NDArray
 
 from palate.evaluation import default_views
 from palate.records import Benchmark
-from palate.report import CLEAR, Finding, Table, chance_of_error, figure, figure_interval, points, points_interval
+from palate.report import (
+    CLEAR,
+    Finding,
+    Section,
+    Table,
+    chance_of_error,
+    figure,
+    figure_interval,
+    points,
+    points_interval,
+)
 from palate.stats import GAIN, Floats, Tested
 from palate.views import ViewSpec, resolve_views
 
 MANY_EMPTY = 0.1
 """A larger part of texts or views that are empty is warned of."""
+MANY_SHARED = 0.1
+"""From this part of the items on, prompts that several users have are told of."""
 SCORE = "the critic's score"
 AGREEMENT = "agreement with the critic"
 SHARES = ("reward accuracy", "policy accuracy", AGREEMENT)
@@ -44,6 +57,25 @@ def controls(view: ViewSpec, *, strangers: int) -> list[ViewSpec]:
 def own_view(benchmark: Benchmark) -> str:
     """The richest profile there is, or `none`."""
     return personal_views(benchmark)[:2][-1]
+
+
+class Prompted(Protocol):
+    """An item with a prompt of its own or of several users."""
+
+    @property
+    def prompt(self) -> str: ...
+
+
+def shared_prompts(items: Sequence[Prompted], clusters: NDArray[np.intp]) -> list[Finding]:
+    """That users share prompts, where they do: users alone are resampled, and say nothing about new prompts."""
+    asked: dict[str, set[int]] = {}
+    for item, cluster in zip(items, clusters.tolist(), strict=True):
+        asked.setdefault(item.prompt, set()).add(cluster)
+    shared = sum(len(asked[item.prompt]) > 1 for item in items)
+    if shared < MANY_SHARED * len(items) or not shared:
+        return []
+    text = f"users share prompts ({shared:,} of {len(items):,} items): intervals are for new users and these prompts"
+    return [Finding("note", text)]
 
 
 class PersonalGain(Tested, frozen=True, kw_only=True):
@@ -152,6 +184,11 @@ def personal_findings(gains: Sequence[PersonalGain]) -> Iterator[Finding]:
             )
     for measure, names in unclear.items():
         yield Finding("note", f"No measurable personal gain in {measure}. {'; '.join(names)}")
+
+
+def table_section(name: str, table: Table | None, *, terminal: bool = False) -> Section | None:
+    """A section of one table, where there is one."""
+    return None if table is None else Section(title=table.title, name=name, blocks=[table], terminal=terminal)
 
 
 def personal_table(gains: Sequence[PersonalGain]) -> Table | None:

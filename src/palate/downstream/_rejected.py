@@ -51,7 +51,7 @@ def pairs_against_policy(
     samples = SampleSet(
         Path(out),
         SampleSettings(
-            benchmark=benchmark.card.name,
+            benchmark=benchmark.card,
             content_hash=benchmark.content_hash,
             policy=model.name,
             policy_fingerprint=model.fingerprint,

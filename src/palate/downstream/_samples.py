@@ -18,6 +18,7 @@ from palate.engine import Failure, LanguageModel, Written
 from palate.records import PalateError, View
 from palate.report import Document
 from palate.runs import Experiment, Item, Ledger, Reading, Run, RunSettings, RunSummary, begin_run, file_name
+from palate.runs._experiment import DEFAULT_READING
 from palate.views import Budget, Missing, ViewBuilder, ViewSpec
 
 FEWEST_TEXTS, MOST_TEXTS = 64, 1024
@@ -77,7 +78,7 @@ class SharedSamples(Experiment[SampleSettings, RunSummary]):
         """The samples alone; whose they are is told by the runs that use them."""
         return (SAMPLES,)
 
-    def summarise(self, run: Run[SampleSettings], reading: Reading = Reading()) -> RunSummary:
+    def summarise(self, run: Run[SampleSettings], reading: Reading = DEFAULT_READING) -> RunSummary:
         """Refused."""
         raise PalateError(f"{run.folder} holds samples that runs share, and has no report: name a run that used them")
 

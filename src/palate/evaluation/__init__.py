@@ -3,13 +3,15 @@
 from palate.evaluation._asks import in_benchmark_order, make_ask
 from palate.evaluation._compare import Comparison as RunComparison
 from palate.evaluation._compare import compare
-from palate.evaluation._evaluate import default_views, evaluate, rate_items, rated_item
-from palate.evaluation._files import browsed_items, without_users, write_reports
+from palate.evaluation._document import evaluation_document
+from palate.evaluation._evaluate import default_views, evaluate, rate_comparisons
+from palate.evaluation._experiment import EVALUATION
 from palate.evaluation._grouping import MOST_GROUPS, SMALLEST_GROUP, Grouping, Mask, groupings, shown_groups
+from palate.evaluation._items import item_cards
 from palate.evaluation._metrics import summarise
 from palate.evaluation._paired import few_carry, gains
 from palate.evaluation._ratings import Ratings
-from palate.evaluation._report import is_clear_gain, render_csv, render_markdown, render_page, render_terminal
+from palate.evaluation._reading import is_clear_gain
 from palate.evaluation._results import (
     Calibration,
     Difference,
@@ -21,12 +23,14 @@ from palate.evaluation._results import (
     Summary,
     UserAccuracy,
 )
-from palate.evaluation._run import RatedItem, RatingLine, Run, RunWriter, ViewLine
-from palate.evaluation._settings import Settings
+from palate.evaluation._run import ITEMS, RATINGS, RatedItem, RatingLine, Settings, rated_item
 from palate.evaluation._shown import view_warnings
 
 __all__ = [
+    "EVALUATION",
+    "ITEMS",
     "MOST_GROUPS",
+    "RATINGS",
     "SMALLEST_GROUP",
     "Calibration",
     "Difference",
@@ -39,33 +43,25 @@ __all__ = [
     "RatingLine",
     "Ratings",
     "Result",
-    "Run",
     "RunComparison",
-    "RunWriter",
     "Settings",
     "Slice",
     "Summary",
     "UserAccuracy",
-    "ViewLine",
-    "browsed_items",
     "compare",
     "default_views",
     "evaluate",
+    "evaluation_document",
     "few_carry",
     "gains",
     "groupings",
     "in_benchmark_order",
     "is_clear_gain",
+    "item_cards",
     "make_ask",
-    "rate_items",
+    "rate_comparisons",
     "rated_item",
-    "render_csv",
-    "render_markdown",
-    "render_page",
-    "render_terminal",
     "shown_groups",
     "summarise",
     "view_warnings",
-    "without_users",
-    "write_reports",
 ]

@@ -11,7 +11,7 @@ from palate.evaluation._results import Summary
 from palate.evaluation._run import RATINGS, Settings, rated_item, rating_line
 from palate.records import Benchmark, Comparison, PalateError, RewardModel, View
 from palate.runs import (
-    Builds,
+    Build,
     LoadedModel,
     Progress,
     Reading,
@@ -69,7 +69,7 @@ def evaluate(
     with run.writing() as writing:
         done = writing.keys(RATINGS)
         rate_comparisons(
-            writing, models, specs, items, setup.builder, seed, lambda what: report(what, len(done), total)
+            writing, models, specs, items, setup.builder.build, seed, lambda what: report(what, len(done), total)
         )
         report("done", len(done), total)
     return EVALUATION.summarise(run, Reading(resample=resample))
@@ -80,7 +80,7 @@ def rate_comparisons(
     models: Sequence[LoadedModel],
     views: Sequence[ViewSpec],
     items: Sequence[Comparison],
-    builder: Builds,
+    build: Build[Comparison],
     seed: int,
     tell: Callable[[str], None],
 ) -> None:
@@ -96,7 +96,7 @@ def rate_comparisons(
         models,
         views,
         items,
-        builder,
+        build,
         line=rating_line,
         ask=lambda item, view: make_ask(item, view, seed),
         finish=lambda rating, item: in_benchmark_order(rating, item, seed),

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from palate.evaluation._baseline import over_baseline
 from palate.evaluation._paired import about_few, differences, gains
 from palate.evaluation._ratings import Rated, Ratings
+from palate.evaluation._reading import readings
 from palate.evaluation._results import Calibration, Orders, Result, Summary
 from palate.evaluation._run import Settings
 from palate.evaluation._shown import stranger_match, view_warnings
 from palate.evaluation._slices import slices, user_accuracies
-from palate.runs._folder import LOST
+from palate.report import Finding
+from palate.runs import LOST, Run, common_fields
 from palate.stats import Estimate, brier, expected_calibration_error
 from palate.stats._intervals import ANYWHERE, SHARE, Floats, Quantity, Resamples, intervals
 from palate.stats._units import Resample
-from palate.views import ViewSpec
+from palate.views import NO_FURTHER_STRANGER, ViewSpec
 
 
 def summarise(run: Run[Settings], *, again: bool = False, resample: Resample = "auto") -> Summary:
@@ -29,19 +32,17 @@ def summarise(run: Run[Settings], *, again: bool = False, resample: Resample = "
     labels = [model.label for model in settings.models]
     found = gains(ratings, labels, settings.views, resamples)
     over = over_baseline(ratings, labels, settings.views, settings.baseline, resamples)
-    return Summary(
-        run=str(run.folder),
-        benchmark=settings.benchmark.name,
-        benchmark_title=settings.benchmark.title,
-        benchmark_hash=settings.content_hash,
-        licence=settings.benchmark.licence,
-        seed=settings.seed,
-        items=len(ratings.items),
-        users=len({item.user_id for item in ratings.items}),
+    warnings = [Finding("warning", text) for text in (*_warnings(run, ratings), *about_few(ratings, found, over))]
+    summary = Summary(
+        **common_fields(
+            run,
+            items=len(ratings.items),
+            users=len({item.user_id for item in ratings.items}),
+            complete=ratings.missing == 0,
+            findings=warnings,
+        ),
         split=settings.split,
-        complete=ratings.missing == 0,
         resampled="users and items" if ratings.units else "users",
-        warnings=_warnings(run, ratings) + about_few(ratings, found, over),
         strangers=[
             line
             for view in settings.views
@@ -54,6 +55,8 @@ def summarise(run: Run[Settings], *, again: bool = False, resample: Resample = "
         slices=slices(ratings, labels, settings.views, resamples),
         user_accuracies=user_accuracies(ratings, labels, settings.views),
     )
+    said = readings(summary) or [Finding("note", "this run holds controls only")]
+    return msgspec.structs.replace(summary, findings=[*warnings, *said])
 
 
 def _results(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], resamples: Resamples) -> list[Result]:
@@ -207,7 +210,10 @@ def _warnings(run: Run[Settings], ratings: Ratings) -> list[str]:
         rated = ratings.rated(rm, view)
         unscored = _unscored(ratings, rm, view)
         if unscored > 0.02 * len(credits):
-            reason, _ = Counter(r.unscored for r in rated.values() if r.unscored).most_common(1)[0]
+            scored = {item for (item, _), rating in rated.items() if rating.scores is not None}
+            reasons = Counter(rating.unscored for (item, _), rating in rated.items() if item not in scored)
+            # the reason is why an earlier stranger gave no score
+            reason, _ = min(reasons.most_common(), key=lambda counted: counted[0] == NO_FURTHER_STRANGER)
             found.append(f"{rm}, {view}: {unscored} of {len(credits)} items unscored, most often: {reason}.")
     for spec in run.settings.views:
         found += view_warnings(spec, ratings.shown(spec.name), len(ratings.items))

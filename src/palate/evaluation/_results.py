@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from palate.runs import RunSummary
 from palate.stats import Estimate
 
 
@@ -164,26 +165,13 @@ class UserAccuracy(msgspec.Struct, frozen=True, kw_only=True):
     accuracy: float
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class Summary(RunSummary, frozen=True, kw_only=True):
     """Everything that one run says, recomputed from its raw ratings."""
 
-    run: str
-    """The run's folder."""
-    benchmark: str
-    benchmark_title: str
-    benchmark_hash: str
-    licence: str
-    seed: int
-    items: int
-    users: int
     split: str | None
     """For runs of `palate train`: what was trained on and what was asked, in words."""
-    complete: bool
-    """False when some items were not rated yet."""
     resampled: str = "users"
     """What the intervals are about: `users`, or `users and items` where users judge the same items."""
-    warnings: list[str]
-    """What a reader should know before believing the table."""
     strangers: list[str]
     """Who the strangers of each such view are, and how well they match the users whose place they take."""
     results: list[Result]

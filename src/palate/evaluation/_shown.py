@@ -79,7 +79,8 @@ def stranger_match(spec: ViewSpec, shown: Sequence[Shown], own: Sequence[Shown])
     """Who stood in for the users in this view, in a sentence; nothing where nobody did."""
     if spec.whose not in ("swapped", "co-annotator") or not shown:
         return []
-    each = len(shown) / len({line.item for line in shown})
+    drawn = Counter(line.item for line in shown)
+    each = len(shown) / len(drawn)
     circles = Counter(line.closeness or "" for line in shown)
     near = ", ".join(f"{name} {share / len(shown):.0%}" for name, share in circles.most_common())
     found = f"{spec.name}: {each:.1f} strangers an item, {len({line.user_id for line in shown})} people; {near}"
@@ -88,4 +89,6 @@ def stranger_match(spec: ViewSpec, shown: Sequence[Shown], own: Sequence[Shown])
         theirs = [sum(line.kinds.values()) for line in shown]
         users = [pieces.get(line.item, 0) for line in shown]
         found += f". They show {sum(theirs) / len(shown):.1f} pieces where the user shows {sum(users) / len(shown):.1f}"
+    if fewer := sum(strangers < spec.draws for strangers in drawn.values()):
+        found += f". For {fewer} of {len(drawn)} items fewer than {spec.draws} could be found"
     return [found + "."]

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from palate.data import Vote, load_votes
-from palate.evaluation import Run, Summary
+from palate.evaluation import EVALUATION, RATINGS, Summary
 from palate.personal._train import IMPERSONAL, train
 from palate.personal._votes import LENGTH, OWN_PRECISIONS, Ballots, Floats, SideFolds
 from palate.records import unknown_name
-from palate.runs import Progress
+from palate.runs import Progress, open_run
 
 MUCH = 50
 """Votes, ties too, of which more have to be known for a voter to be in the second column, as the paper has it."""
@@ -219,7 +219,7 @@ def _rated(summary: Summary, ballots: Ballots, rm: str, view: str) -> Floats:
     """(1, votes): margins from a run; ties were not rated and are 0."""
     found = {
         line.item: line.rating.scores[0] - line.rating.scores[1]
-        for line in Run.open(Path(summary.run)).ratings()
+        for line in open_run(Path(summary.run), EVALUATION).read(RATINGS)
         if (line.rm, line.view) == (rm, view) and line.rating.scores
     }
     return np.array([[found.get(one, 0.0) for one in ballots.ids]])

@@ -9,25 +9,24 @@ from pathlib import Path
 import msgspec
 
 from palate import __version__
-from palate.data import load_benchmark
-from palate.evaluation import (
-    RatedItem,
-    RatingLine,
-    Run,
-    RunWriter,
-    Settings,
-    Summary,
-    rate_items,
-    rated_item,
-    summarise,
-)
+from palate.evaluation import EVALUATION, RATINGS, RatedItem, Settings, Summary, rate_comparisons, rated_item
 from palate.personal._folds import LATER, Fold, make_folds
 from palate.personal._method import MethodSettings
 from palate.personal._named import parse_method
 from palate.personal._open import Recipe
 from palate.personal._pairs import labelled
 from palate.records import Benchmark, Comparison, PalateError, RewardModel, User, View
-from palate.runs import ModelSettings, Progress, json_lines, load_models
+from palate.runs import (
+    LoadedModel,
+    ModelSettings,
+    Progress,
+    RunWriter,
+    as_benchmark,
+    begin_run,
+    json_lines,
+    load_models,
+    no_progress,
+)
 from palate.views import STRANGERS, History, Missing, ViewBuilder, ViewSpec, drawn, resolve_views
 
 MOST_CHOICES = 5
@@ -58,11 +57,10 @@ def train(
     """Measure personal models on users or items that they were not trained on, then train each on everything.
 
     The run folder is like that of `evaluate`, with the finished models in `models/`. The impersonal model is
-    always there. Reward models of other kinds are rated on the same items under the same views. The same call
-    goes on where an earlier one stopped.
+    always there. Reward models of other kinds are rated on the same items under the same views. Call it
+    again to resume.
     """
-    if not isinstance(benchmark, Benchmark):
-        benchmark = load_benchmark(benchmark, data_dir=Path(data_dir) if data_dir else None)
+    benchmark = as_benchmark(benchmark, data_dir)
     if cold_start is not None and protocol == "seen":
         protocol = "unseen"  # a curve over judgements known is about users the model has never met
     methods = list(dict.fromkeys([IMPERSONAL, *methods]))
@@ -97,25 +95,27 @@ def train(
         split=_described(benchmark, split, protocol, cold_start),
     )
     rated = json_lines(item for fold in split for item in _items(fold, benchmark, history))
-    run = Run.create_or_resume(Path(out), settings, {"items.jsonl": rated})
-    report = progress or (lambda what, done, total: None)
+    run = begin_run(Path(out), EVALUATION, settings, {"items.jsonl": rated})
+    report = progress or no_progress
     total = len(settings.models) * len(drawn(specs)) * sum(len(fold.test) for fold in split)
-    with RunWriter(run) as writer:
+    with run.writing() as writer:
+        done = writer.keys(RATINGS)
         for group in _groups(split):
             chosen: dict[str, MethodSettings | None] = {}
             for fold in group:
                 round_ = _Round(writer, fold, benchmark, specs, seed, retriever, report, total)
-                for name in (name for name in methods if round_.pending(name)):
+                for settings_of in (model for model in trained if round_.pending(model.label)):
+                    name = settings_of.label
                     if name not in chosen:
-                        report(f"choosing settings of {name}", len(writer.done), total)
+                        report(f"choosing settings of {name}", len(done), total)
                         chosen[name] = recipe.choose(name, group)
-                    report(f"training {name}, fold {fold.name}", len(writer.done), total)
-                    say = partial(_say, report, f"fold {fold.name}", len(writer.done), total)
+                    report(f"training {name}, fold {fold.name}", len(done), total)
+                    say = partial(_say, report, f"fold {fold.name}", len(done), total)
                     # The view `user` may be asked for. This model is not kept, and so what it remembers is not either.
                     model = recipe.fit(name, fold.train, fold.trained_users, chosen[name], remember=True, report=say)
-                    round_.rate(name, model)
+                    round_.rate(LoadedModel(settings_of, model))
                 for other in others:
-                    round_.rate(other.settings.label, other.model, other.batch_size)
+                    round_.rate(other)
     # Where privacy was asked for, no other model is left lying about.
     for name in (private or methods) if keep_models else ():
         finished = run.folder / "models" / name
@@ -124,7 +124,7 @@ def train(
             say = partial(_say, report, "everything", total, total)
             recipe.fit(name, benchmark.comparisons, benchmark.users, report=say).save(finished)
     report("done", total, total)
-    return summarise(run)
+    return EVALUATION.summarise(run)
 
 
 def _groups(split: Sequence[Fold]) -> list[Sequence[Fold]]:
@@ -164,32 +164,24 @@ class _Round:
 
     def pending(self, label: str) -> bool:
         """Whether a model has anything left to rate here."""
-        return any(self._left(label, spec, draw) for spec, draw in drawn(self._specs))
+        done = self._writer.keys(RATINGS)
+        wanted = ((label, spec.name, item.id, draw) for spec, draw in drawn(self._specs) for item in self._fold.test)
+        return any(key not in done for key in wanted)
 
-    def _left(self, label: str, spec: ViewSpec, draw: int) -> list[Comparison]:
-        done = self._writer.done
-        return [item for item in self._fold.test if (label, spec.name, item.id, draw) not in done]
-
-    def rate(self, label: str, model: RewardModel, batch_size: int = 4096) -> None:
+    def rate(self, model: LoadedModel) -> None:
         """Rate what is left, batch by batch, each on the disk before the next."""
-        for spec, draw in drawn(self._specs):
-            left = self._left(label, spec, draw)
-            views = self._shown(spec, draw) if left else {}
-            for start in range(0, len(left), batch_size):
-                self._report(f"{label}, {spec.name}, fold {self._fold.name}", len(self._writer.done), self._total)
-                batch = left[start : start + batch_size]
-                self._writer.add_ratings(
-                    RatingLine(rm=label, view=spec.name, item=item.id, draw=draw, rating=rating)
-                    for item, rating in zip(batch, rate_items(model, batch, views, self._seed), strict=True)
-                )
 
-    def _shown(self, spec: ViewSpec, draw: int) -> dict[str, View | Missing]:
+        def tell(what: str) -> None:
+            self._report(f"{what}, fold {self._fold.name}", len(self._writer.keys(RATINGS)), self._total)
+
+        rate_comparisons(self._writer, [model], self._specs, self._fold.test, self._build, self._seed, tell)
+
+    def _build(self, spec: ViewSpec, items: Sequence[Comparison], draw: int = 0) -> list[View | Missing]:
+        """The views of these items; those of a fold are built once for all models."""
         if (spec.name, draw) not in self._views:
             built = self._builder.build(spec, self._fold.test, draw)
-            found = dict(zip((item.id for item in self._fold.test), built, strict=True))
-            self._writer.add_views(((item, view) for item, view in found.items() if isinstance(view, View)), draw)
-            self._views[spec.name, draw] = found
-        return self._views[spec.name, draw]
+            self._views[spec.name, draw] = dict(zip((item.id for item in self._fold.test), built, strict=True))
+        return [self._views[spec.name, draw][item.id] for item in items]
 
 
 def _items(fold: Fold, benchmark: Benchmark, history: History) -> list[RatedItem]:

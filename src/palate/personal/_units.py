@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from palate.data import SameTexts, is_short, text_key
+from palate.data import SameTexts, is_short, questions, text_key
 from palate.personal._pairs import Choice
 from palate.records import Comparison
 
@@ -26,12 +26,12 @@ class Links:
 
     def of(self, choice: Choice) -> frozenset[str]:
         """Names; two choices that have one in common must not be torn apart."""
-        question = text_key(choice.prompt)
         found: set[str] = set()
         for text in choice.responses:
             key = text_key(text)
             if is_short(key):
-                found.add(f"answer\x00{question}\x00{key}")
+                asked = questions(choice.prompt, choice.responses)
+                found.update(f"answer\x00{question}\x00{key}" for question in asked)
             else:
                 found.update(f"text\x00{number}" for number in self._texts.like(text))
         if isinstance(choice, Comparison):

@@ -10,9 +10,8 @@ import msgspec
 
 from palate import __version__
 from palate.personal import state_of
-from palate.privacy._export_runs import export_runs
+from palate.privacy._export_runs import RunExport, export_runs
 from palate.privacy._person import Person
-from palate.privacy._run_export import RunExport
 from palate.records import Benchmark, Card, Comparison, Completion, PalateError, User
 from palate.runs import Progress
 

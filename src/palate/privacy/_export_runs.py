@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from palate.downstream import BonRun, GuideRun, PpoRun, SampleSettings, SteerRun, is_samples
-from palate.evaluation import Run
 from palate.privacy._person import Person
-from palate.privacy._rewrite_lines import Row
-from palate.privacy._run_export import Reading, RunExport
-from palate.privacy._text_folders import LINES, shared_samples, shown_by, shown_in
-from palate.privacy._training_folder import CONTROLS
+from palate.privacy._rewrite_lines import Row, dropped_lines, read_rows
+from palate.privacy._run_folder import shared_samples, shown_by, shown_in, texts_of
 from palate.records import Benchmark, PalateError
-from palate.runs import Progress, RunFolder
+from palate.runs import Ledger, Progress, Run, open_run
 
 BORROWED = (
     "{path}: {count} lines on others' items were made while this user's profile was shown; being about others, they "
     "are not in here"
 )
+WITHHELD = (
+    "{path}: {count} lines on this user's items were made while somebody else's profile was shown and may repeat it, "
+    "so they are not in here"
+)
+QUOTING = "{path}: {count} lines of others hold a text that this user wrote; being about others, they are not in here"
+TORN = "{path}: {count} lines cannot be read, so it is not known whose they are"
 WEIGHTS = (
     "{path} was trained on this user's prompts and on what was shown of them; what its weights keep of that cannot be "
     "told apart, and is not in here"
@@ -37,169 +39,192 @@ Owners = dict[str, dict[str, str]]
 """By the content hash of a benchmark and the id of an item: whose it is."""
 
 
+class RunExport(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run, or one folder of samples, holds on a user: lines as they stand in its files."""
+
+    run: str
+    kind: str
+    """As `palate list experiments` names it; `samples` for those that runs share."""
+    files: dict[str, int]
+    """By file, how many of its entries are here."""
+    lines: dict[str, list[Row]]
+    """By the name of the file without its ending, or of the list in `summary.json`; of views also those that were put
+    in another user's place."""
+
+
 def export_runs(
-    benchmark: Benchmark, person: Person, folders: Sequence[Path], report: Progress
+    benchmark: Benchmark, person: Person, folders: Sequence[Path], progress: Progress
 ) -> tuple[list[RunExport], list[str]]:
     """One for each run, part of a table and folder of samples; and the notes."""
     notes: list[str] = []
-    named = [folder for folder in folders if is_samples(folder)]
-    runs = _each_once(part for folder in folders if folder not in named for part in _parts(folder, notes))
-    runs.sort(key=PpoRun.is_one)  # the others tell whose the items are
+    opened = [run for folder in folders for run in _with_parts(open_run(folder), notes)]
+    named = [run for run in opened if run.experiment.kind == "samples"]
+    runs = _each_once(run for run in opened if run not in named)
     # Where a comparison and a completion share an id, every run takes the comparison.
     owner = {item.id: item.user_id for item in benchmark.completions}
     owner |= {item.id: item.user_id for item in benchmark.comparisons}
     owners: Owners = {benchmark.content_hash: owner}
     found = []
-    for place, folder in enumerate(runs):
-        report(f"reading {folder}", place, len(runs) + 1)
-        found.append(_read_run(Reading(folder, person, notes), owners))
-    report("reading samples", len(runs), len(runs) + 1)
-    beside = [samples for folder in runs for samples in shared_samples(folder.resolve())]
-    for folder in _each_once([*named, *beside]):
-        drawn = _sample_settings(folder)
-        if folder in named and drawn.content_hash not in owners:
-            raise PalateError(NO_RUN.format(path=folder))
-        found.append(_read_samples(Reading(folder, person, notes), drawn, owners.get(drawn.content_hash, {})))
+    for place, run in enumerate(runs):
+        progress(f"reading {run.folder}", place, len(runs) + 1)
+        found.append(_Export(run, person, notes).of_run(owners))
+    progress("reading samples", len(runs), len(runs) + 1)
+    beside = [open_run(samples) for run in runs for samples in shared_samples(run.folder.resolve())]
+    for samples in _each_once([*named, *beside]):
+        drawn_from = samples.settings.content_hash
+        if samples in named and drawn_from not in owners:
+            raise PalateError(NO_RUN.format(path=samples.folder))
+        found.append(_Export(samples, person, notes).of_samples(owners.get(drawn_from, {})))
     return found, notes
 
 
-def _read_run(reading: Reading, owners: Owners) -> RunExport:
-    """What one run holds; whose its items are is added to what is known of its benchmark."""
-    folder, user = reading.folder, reading.person.id
-    if PpoRun.is_one(folder):
-        trained = PpoRun.open(folder)
-        return _read_training(reading, trained, owners.get(trained.settings.content_hash, {}))
-    kinds: tuple[type[RunFolder[Any]], ...] = (BonRun, GuideRun)
-    kind = next((kind for kind in kinds if kind.is_one(folder)), Run)
-    if (folder / "settings.json").is_file() and not (folder / "items.jsonl").is_file():
-        raise PalateError(f"{folder} has no items.jsonl, so it is not known whose its lines are. Put the file back.")
-    settings = kind.open(folder).settings
-    items = reading.rows("items.jsonl")
-    owners.setdefault(settings.content_hash, {}).update((str(row.get("id")), _owner(row)) for row in items)
-    own = {str(row.get("id")) for row in reading.take("items.jsonl", items, lambda row: _owner(row) == user)}
-    return _read_evaluation(reading, own) if kind is Run else _read_texts(reading, own, str(kind.kind))
+class _Export:
+    """One folder while it is read: the lines that are the user's, and what is left out."""
+
+    def __init__(self, run: Run[Any], person: Person, notes: list[str]) -> None:
+        self._run, self._person, self._notes = run, person, notes
+        self._lines: dict[str, list[Row]] = {}
+        self._files: dict[str, int] = {}
+        self._withheld = self._quoting = 0
+
+    def of_run(self, owners: Owners) -> RunExport:
+        """What one run holds; whose its items are is added to what is known of its benchmark."""
+        run, user = self._run, self._person.id
+        ledgers = {about: [one for one in run.ledgers if one.about == about] for about in ("items", "views", "parts")}
+        own: set[str] = set()
+        for ledger in ledgers["items"]:
+            if not (run.folder / ledger.name).is_file():
+                raise PalateError(
+                    f"{run.folder} has no {ledger.name}, so it is not known whose its lines are. Put the file back."
+                )
+            items = self._rows(ledger)
+            known = owners.setdefault(run.settings.content_hash, {})
+            known.update((str(row.get("id")), str(row.get("user_id"))) for row in items)
+            own |= {str(row.get("id")) for row in self._take(ledger, items, lambda row: row.get("user_id") == user)}
+        strange, borrowed, parts = set(), set(), set()
+        for ledger in ledgers["views"]:
+            views = self._rows(ledger)
+            strange |= {shown_by(row) for row in views if row.get("user_id") not in (None, user)}
+            borrowed |= {shown_by(row) for row in views if row.get("user_id") == user and _item(row) not in own}
+            shown = self._take(
+                ledger,
+                views,
+                lambda row: _item(row) in own or row.get("user_id") == user,
+                lambda row: row.get("user_id") not in (None, user),
+            )
+            parts |= {str(key) for row in shown if isinstance(keys := row.get("parts"), list) for key in keys}
+        for ledger in ledgers["parts"]:
+            self._take(ledger, self._rows(ledger), lambda row: str(row.get("key")) in parts)
+        for ledger in (one for one in run.ledgers if one.about == "item"):
+            rows = [self._without_strangers(row) for row in self._rows(ledger)]
+            self._take(ledger, rows, lambda row: _item(row) in own, lambda row: bool(strange & set(shown_in(row))))
+            self._note(BORROWED, sum(bool(borrowed & set(shown_in(row))) for row in rows), run.folder / ledger.name)
+        if run.experiment.refuse_to_forget(run, user):
+            self._notes.append(WEIGHTS.format(path=run.folder))
+        self._summary(lambda row: row.get("user_id") == user or _item(row) in own)
+        return self._done()
+
+    def of_samples(self, owner: dict[str, str]) -> RunExport:
+        """Samples that runs share, whose items the benchmark and the runs tell."""
+        user = self._person.id
+        for ledger in self._run.ledgers:
+            rows = self._rows(ledger)
+            self._note(UNKNOWN, len({_item(row) for row in rows} - owner.keys()))
+            self._take(ledger, rows, lambda row: owner.get(_item(row)) == user, lambda row: "stranger" in row)
+            self._note(BORROWED, sum(row.get("stranger") == user for row in rows))
+        return self._done()
+
+    def _rows(self, ledger: Ledger[Any]) -> list[Row]:
+        """All lines of a file; what cannot be read is noted."""
+        file = self._run.folder / ledger.name
+        if not file.is_file():
+            return []
+        try:
+            rows, lines = read_rows(file), sum(bool(line.strip()) for line in file.read_bytes().splitlines())
+        except OSError as error:
+            raise PalateError(f"cannot read {file}: {error.strerror or error}") from error
+        self._note(TORN, lines - len(rows), file)
+        return rows
+
+    def _take(
+        self,
+        ledger: Ledger[Any],
+        rows: Iterable[Row],
+        mine: Callable[[Row], bool],
+        strange: Callable[[Row], bool] = lambda row: False,
+    ) -> list[Row]:
+        """Keep the user's lines of a file, but for those that may tell of somebody else."""
+        kept = []
+        for row in rows:
+            if not mine(row):
+                self._quoting += any(own in text for text in texts_of(row) for own in self._person.wrote)
+            elif strange(row):
+                self._withheld += 1
+            else:
+                kept.append(row)
+        if kept:
+            self._put(ledger.name, kept, Path(ledger.name).stem)
+        return kept
+
+    def _put(self, name: str, found: list[Row], key: str) -> None:
+        self._lines[key] = found
+        file = str(self._run.folder / name)
+        self._files[file] = self._files.get(file, 0) + len(found)
+
+    def _without_strangers(self, row: Row) -> Row:
+        """A line without entries of its lists that were made while a stranger was shown, which may repeat them."""
+        kept: Row = {}
+        for name, value in row.items():
+            if isinstance(value, list) and any(isinstance(entry, dict) and "user_id" in entry for entry in value):
+                value = [entry for entry in value if isinstance(entry, dict) and entry.get("user_id") is None]
+                if not value:
+                    continue
+            kept[name] = value
+        return kept
+
+    def _summary(self, mine: Callable[[Row], bool]) -> None:
+        """Entries of the report that are about this user."""
+        file = self._run.folder / "summary.json"
+        try:
+            held = msgspec.json.decode(file.read_bytes(), type=dict[str, object])
+        except FileNotFoundError:
+            return
+        except (msgspec.DecodeError, OSError) as error:
+            raise PalateError(f"{file} cannot be read: {error}") from error
+        for name, entries in held.items():
+            if isinstance(entries, list):
+                kept = [row for row in entries if isinstance(row, dict) and mine(row)]
+                if kept:
+                    self._put("summary.json", kept, name)
+
+    def _note(self, text: str, count: int, path: Path | None = None) -> None:
+        if count:
+            self._notes.append(text.format(path=path or self._run.folder, count=count))
+
+    def _done(self) -> RunExport:
+        self._note(WITHHELD, self._withheld)
+        self._note(QUOTING, self._quoting)
+        for file, count in dropped_lines(self._run.folder).items():
+            self._note(TORN, count, file)
+        run = self._run
+        return RunExport(run=str(run.folder), kind=run.experiment.kind, files=self._files, lines=self._lines)
 
 
-def _read_evaluation(reading: Reading, own: set[str]) -> RunExport:
-    user = reading.person.id
-    views = reading.rows("views.jsonl")
-    strange = {shown_by(row) for row in views if row.get("user_id") is not None and _owner(row) != user}
-    borrowed = {shown_by(row) for row in views if _owner(row) == user and _item(row) not in own}
-    shown = reading.take(
-        "views.jsonl",
-        views,
-        lambda row: _item(row) in own or _owner(row) == user,
-        lambda row: shown_by(row) in strange,
-    )
-    ratings = reading.rows("ratings.jsonl")
-    reading.take("ratings.jsonl", ratings, lambda row: _item(row) in own, lambda row: shown_by(row) in strange)
-    reading.note(BORROWED, sum(shown_by(row) in borrowed for row in ratings))
-    keys = {key for row in shown if isinstance(parts := row.get("parts"), list) for key in map(str, parts)}
-    texts = reading.take("parts.jsonl", reading.rows("parts.jsonl"), lambda row: str(row.get("key")) in keys)
-    reading.lines["parts"] = {str(row.get("key")): str(row.get("text")) for row in texts}
-    reading.summary("user_accuracies", lambda row: _owner(row) == user)
-    return reading.done("evaluation")
-
-
-def _read_texts(reading: Reading, own: set[str], kind: str) -> RunExport:
-    user = reading.person.id
-    views = reading.rows("views.jsonl")
-    strange = {shown_by(row) for row in views if row.get("user_id") is not None and _owner(row) != user}
-    borrowed = {shown_by(row) for row in views if _owner(row) == user and _item(row) not in own}
-
-    def shows_others(row: Row) -> bool:
-        return bool(strange & set(shown_in(row)))
-
-    for name in (name for name in LINES if name != "views.jsonl"):
-        rows = reading.rows(name)
-        reading.take(name, rows, lambda row: _item(row) in own, shows_others)
-        reading.note(BORROWED, sum(bool(borrowed & set(shown_in(row))) for row in rows), reading.folder / name)
-    reading.take("views.jsonl", views, lambda row: _item(row) in own or _owner(row) == user, shows_others)
-    return reading.done(kind)
-
-
-def _read_samples(reading: Reading, drawn: SampleSettings, owner: dict[str, str]) -> RunExport:
-    user = reading.person.id
-    rows = reading.rows("samples.jsonl")
-    reading.note(UNKNOWN, len({_item(row) for row in rows} - owner.keys()))
-    reading.take("samples.jsonl", rows, lambda row: owner.get(_item(row)) == user, lambda row: "stranger" in row)
-    reading.note(BORROWED, sum(row.get("stranger") == user for row in rows))
-    return reading.done("samples")
-
-
-def _read_training(reading: Reading, run: PpoRun, owner: dict[str, str]) -> RunExport:
-    """The user's side, what was written for them if they were held out, and where the report shows it."""
-    user, split = reading.person.id, run.split()
-    strange = any(view.whose != "own" for view in (run.settings.view, run.settings.policy_view))
-    rows = [_without_strangers(row) for row in reading.rows("held_out.jsonl")]
-    views = reading.rows("views.jsonl")
-    owner = owner | {_item(row): _owner(row) for row in rows}
-    sides = {"train": (split.train_users, split.train_items), "test": (split.test_users, split.test_items)}
-    for side, (users, items) in sides.items():
-        if user in users:
-            reading.lines["split"] = {"side": side, "items": [item for item in items if owner.get(item) == user]}
-            reading.files[str(reading.folder / "split.json")] = 1
-            reading.note(UNKNOWN, len(set(items) - owner.keys()), reading.folder / "split.json")
-    if user in split.train_users:
-        reading.notes.append(WEIGHTS.format(path=run.policy if run.policy.exists() else run.folder / "checkpoints"))
-    reading.take("held_out.jsonl", rows, lambda row: _owner(row) == user, lambda row: strange)
-    reading.take(
-        "views.jsonl",
-        views,
-        lambda row: owner.get(_item(row)) == user or _owner(row) == user,
-        lambda row: row.get("user_id") is not None and _owner(row) != user,
-    )
-    others = sum(_owner(row) == user and owner.get(_item(row)) != user for row in views)
-    reading.note(BORROWED, others, reading.folder / "held_out.jsonl")
-    reading.summary("examples", lambda row: not strange and owner.get(_item(row)) == user)
-    return reading.done("ppo")
-
-
-def _without_strangers(row: Row) -> Row:
-    """A line of a held-out prompt without what was made while a stranger's profile was shown, which may repeat it."""
-    kept = dict(row)
-    for name in CONTROLS:
-        some = row.get(name)
-        if isinstance(some, list):
-            kept[name] = [one for one in some if isinstance(one, dict) and one.get("user_id") is None]
-    return {name: value for name, value in kept.items() if value or name not in CONTROLS}
-
-
-def _parts(folder: Path, notes: list[str]) -> list[Path]:
+def _with_parts(run: Run[Any], notes: list[str]) -> list[Run[Any]]:
     """The runs of a table, or the run itself."""
-    if not (folder / "settings.json").is_file():
-        raise PalateError(
-            f"{folder} is not a run: it has no settings.json. Name the folder of a run (of palate eval, train, bon, "
-            "guide, steer or ppo) or of samples of a policy."
-        )
-    if not SteerRun.is_one(folder):
-        return [folder]
-    parts = SteerRun.open(folder).folders()
-    notes.append(TABLE.format(path=folder, parts=", ".join(part.name for part in parts)))
-    return parts
+    parts = run.experiment.parts(run)
+    if not parts:
+        return [run]
+    notes.append(TABLE.format(path=run.folder, parts=", ".join(part.name for part in parts)))
+    return [open_run(part) for part in parts]
 
 
-def _each_once(folders: Iterable[Path]) -> list[Path]:
+def _each_once(runs: Iterable[Run[Any]]) -> list[Run[Any]]:
     """By where they lie; of several names the first stays."""
-    found: dict[Path, Path] = {}
-    for folder in folders:
-        found.setdefault(folder.resolve(), folder)
+    found: dict[Path, Run[Any]] = {}
+    for run in runs:
+        found.setdefault(run.folder.resolve(), run)
     return list(found.values())
-
-
-def _sample_settings(folder: Path) -> SampleSettings:
-    class Settled(msgspec.Struct):
-        settings: SampleSettings
-
-    file = folder / "settings.json"
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=Settled).settings
-    except (msgspec.DecodeError, OSError) as error:
-        raise PalateError(f"{file} cannot be read as that of samples of a policy: {error}") from error
-
-
-def _owner(row: Row) -> str:
-    return str(row.get("user_id"))
 
 
 def _item(row: Row) -> str:

@@ -9,28 +9,17 @@ from pathlib import Path
 import msgspec
 
 from palate.data import Pseudonyms, load_benchmark
-from palate.downstream import PpoRun, SteerRun, is_samples
 from palate.engine import AnswerCache, cache_folder, forget_vectors, text_hash, texts_with_vectors, vectors_folder
-from palate.evaluation import Run
 from palate.personal import TUNED, describe_model, erase_user
 from palate.privacy._benchmark_folder import check_folder, erase_from_folder
 from palate.privacy._person import Person
 from palate.privacy._places import Place, Tally
 from palate.privacy._receipt import Receipt
 from palate.privacy._rewrite_lines import FileChange, read_rows, refuse_read_only, sha256
-from palate.privacy._run_folder import erase_from_run
-from palate.privacy._text_folders import (
-    erase_from_texts,
-    is_run_of_texts,
-    is_shown,
-    made_anew,
-    owners,
-    shared_samples,
-)
+from palate.privacy._run_folder import erase_from_run, is_shown, owners, remade_reports, shared_samples
 from palate.privacy._traces import Search, searched_files, traces_of
-from palate.privacy._training_folder import erase_from_training, knows_held_out
 from palate.records import PalateError
-from palate.runs import Progress
+from palate.runs import Progress, open_run
 
 SHARED = (
     "the shared part of {path} was learned from this user's choices too, and a trace of them stays in its numbers "
@@ -62,26 +51,30 @@ def forget(
     """
     report = progress or (lambda what, done, total: None)
     data, runs = [folder.resolve() for folder in data], [folder.resolve() for folder in runs]
-    tables = [folder for folder in runs if SteerRun.is_one(folder)]
-    parts = [part for folder in tables for part in SteerRun.open(folder).folders()]
-    named = [folder for folder in runs if is_samples(folder)]
-    runs = list(dict.fromkeys([*(run for run in runs if run not in (*tables, *named)), *parts]))
+    opened = [open_run(folder, check=False) for folder in runs]
+    tables = [run for run in opened if run.experiment.parts(run)]
+    named = [run for run in opened if run.experiment.kind == "samples"]
+    parts = [part for run in tables for part in run.experiment.parts(run)]
+    runs = list(dict.fromkeys([*(run.folder for run in opened if run not in (*tables, *named)), *parts]))
     models = [folder.resolve() for folder in models]
     models = [*models, *(file.parent for run in runs for file in sorted(run.glob("models/**/model.json")))]
-    samples = list(dict.fromkeys([*named, *(folder for run in runs for folder in shared_samples(run))]))
+    beside = (folder for run in runs for folder in shared_samples(run))
+    samples = list(dict.fromkeys([*(run.folder for run in named), *beside]))
     steps = 3 + len(data) + len(runs) + len(samples) + len(models)
     report("reading what is known of the user", 0, steps)
-    person = _gather(user, data, runs, models, (*samples, *tables))
+    person = _gather(user, data, runs, models, (*samples, *(run.folder for run in tables)))
     traces = traces_of(person, names)
     places: list[Place] = []
     profile_texts: list[str] = []
     for run in (*samples, *runs):  # runs tell whose the samples are
         report(f"erasing from {run}", len(places) + 1, steps)
-        place, texts = _erase_from(run, person, write=not dry_run)
+        place, texts = erase_from_run(open_run(run), person, write=not dry_run)
         places.append(place)
         profile_texts += texts
-    for folder in tables:
-        places.append(made_anew(folder, write=not dry_run))
+    for table in tables:  # it holds no user; its numbers are made anew from what is left of its parts
+        tally = Tally()
+        tally.files = remade_reports(table, write=not dry_run)
+        places.append(tally.place("run", table.folder))
     retrain: list[str] = []
     for folder in models:
         report(f"erasing from {folder}", len(places) + 1, steps)
@@ -126,14 +119,12 @@ def _gather(
     for folder in (*runs, *elsewhere):
         for file in sorted(folder.glob("*.jsonl")):
             read_rows(file)
-    for run in runs:
+    for folder in runs:
+        run = open_run(folder)
+        if reason := run.experiment.refuse_to_forget(run, user):
+            raise PalateError(f"{reason} Nothing was erased anywhere.")
         person.items |= {item for item, owner in owners(run) if owner == user}
-        if PpoRun.is_one(run):
-            known |= knows_held_out(run, user)
-        elif is_run_of_texts(run):
-            known |= is_shown(run, user)
-        else:
-            known |= any(view.user_id == user for view in Run.open(run).views())
+        known |= is_shown(run, user)
     known |= bool(person.items)
     for folder in models:
         known |= user in describe_model(folder).users
@@ -143,15 +134,6 @@ def _gather(
         # No name is suggested: it would tell whoever mistypes an id who else is here.
         raise PalateError("no such user in any of these places; nothing was erased. An earlier call may have done it.")
     return person
-
-
-def _erase_from(folder: Path, person: Person, *, write: bool) -> tuple[Place, list[str]]:
-    """Each kind of run, and folders of samples, in their own way."""
-    if PpoRun.is_one(folder):
-        return erase_from_training(folder, person, write=write)
-    if is_samples(folder) or is_run_of_texts(folder):
-        return erase_from_texts(folder, person, write=write)
-    return erase_from_run(folder, person, write=write)
 
 
 def _erase_from_model(folder: Path, person: Person, data: Sequence[Path], *, write: bool) -> tuple[Place, str]:

@@ -1,9 +1,23 @@
-"""Tables, findings and plots, for terminal, Markdown and one web page."""
+"""What a run says, for terminal, Markdown, CSV and one web page: findings, tables, plots and items."""
 
-from palate.report._curve import IN_PERCENT, Across, CurvePlot, Scale, Step, draw_curves
-from palate.report._findings import Finding, Severity, findings_grid, warnings_first
+from palate.report._csv import document_csv
+from palate.report._document import (
+    Block,
+    Cell,
+    Choice,
+    Columns,
+    Document,
+    ItemCard,
+    ItemRating,
+    ItemText,
+    Note,
+    Outcome,
+    Section,
+    document_of,
+)
+from palate.report._findings import Finding, Severity, warnings_first
 from palate.report._head import Head
-from palate.report._markdown import markdown_head, markdown_section
+from palate.report._markdown import document_markdown, markdown_head, markdown_section
 from palate.report._numbers import (
     ABSENT,
     CLEAR,
@@ -17,51 +31,107 @@ from palate.report._numbers import (
     points,
     points_interval,
 )
-from palate.report._page import SCORES, content_policy, page_asset, page_environment, report_page
+from palate.report._page import document_page, report_page
+from palate.report._plots import (
+    IN_PERCENT,
+    IN_POINTS,
+    SCORES,
+    Across,
+    Band,
+    Chart,
+    Dot,
+    Histogram,
+    Histograms,
+    IntervalPlot,
+    Mark,
+    PlotRow,
+    Step,
+    Written,
+    draw_curves,
+    draw_dots,
+    draw_histogram,
+    draw_intervals,
+    fullest_bin,
+    shortened,
+)
 from palate.report._printable import printable
-from palate.report._table import ROOMY, Table, markdown_table, safe_markdown, terminal_table
-from palate.report._terminal import print_findings, print_head, print_section
-from palate.report._words import change_with_interval, commonest
+from palate.report._table import Bar, Table, markdown_table, safe_markdown
+from palate.report._terminal import (
+    ROOMY,
+    print_document,
+    print_findings,
+    print_head,
+    print_section,
+    terminal_table,
+)
+from palate.report._words import change_with_interval, commonest, natural_order
 
 __all__ = [
     "ABSENT",
     "CLEAR",
     "IN_PERCENT",
+    "IN_POINTS",
     "MINUS",
     "ROOMY",
     "SCORES",
     "Across",
-    "CurvePlot",
+    "Band",
+    "Bar",
+    "Block",
+    "Cell",
+    "Chart",
+    "Choice",
+    "Columns",
+    "Document",
+    "Dot",
     "Finding",
     "Head",
-    "Scale",
+    "Histogram",
+    "Histograms",
+    "IntervalPlot",
+    "ItemCard",
+    "ItemRating",
+    "ItemText",
+    "Mark",
+    "Note",
+    "Outcome",
+    "PlotRow",
+    "Section",
     "Severity",
     "Step",
     "Table",
+    "Written",
     "chance_of_error",
     "change_with_interval",
     "commonest",
-    "content_policy",
     "count",
+    "document_csv",
+    "document_markdown",
+    "document_of",
+    "document_page",
     "draw_curves",
+    "draw_dots",
+    "draw_histogram",
+    "draw_intervals",
     "figure",
     "figure_interval",
-    "findings_grid",
+    "fullest_bin",
     "markdown_head",
     "markdown_section",
     "markdown_table",
-    "page_asset",
-    "page_environment",
+    "natural_order",
     "percent",
     "percent_interval",
     "points",
     "points_interval",
+    "print_document",
     "print_findings",
     "print_head",
     "print_section",
     "printable",
     "report_page",
     "safe_markdown",
+    "shortened",
     "terminal_table",
     "warnings_first",
 ]

@@ -6,19 +6,32 @@ from collections.abc import Iterable
 from typing import Literal, TypeVar
 
 import msgspec
-from rich.table import Table as Grid
-from rich.text import Text
 
 Severity = Literal["warning", "note", "good"]
-_STYLES = {"warning": "bold yellow", "note": "cyan", "good": "green"}
+SEVERITIES: tuple[Severity, ...] = ("warning", "note", "good")
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a reader should know, in words."""
 
     severity: Severity
     """`warning`: would mislead. `note`: worth knowing. `good`: nothing wrong here."""
     text: str
+    detail: str = ""
+    """The numbers behind it, or what to do about it."""
+    about: str = ""
+    """The reward model that it is about; those of one model stand together."""
+
+    @property
+    def sentence(self) -> str:
+        """All of it on one line.
+
+        >>> Finding("good", "it uses the person", "+3.0 points over no profile", "embedding").sentence
+        'embedding: it uses the person. +3.0 points over no profile.'
+        """
+        detail = self.detail[:1].upper() + self.detail[1:]
+        parts = (part if part[-1:] in ".?!" else f"{part}." for part in (self.text, detail) if part)
+        return f"{self.about}: {' '.join(parts)}" if self.about else " ".join(parts)
 
 
 FindingType = TypeVar("FindingType", bound=Finding)
@@ -26,14 +39,4 @@ FindingType = TypeVar("FindingType", bound=Finding)
 
 def warnings_first(findings: Iterable[FindingType]) -> list[FindingType]:
     """Then notes, then what is good, each in the order given."""
-    return sorted(findings, key=lambda finding: list(_STYLES).index(finding.severity))
-
-
-def findings_grid(said: Iterable[tuple[Severity, Text]]) -> Grid:
-    """Findings one under the other, for a terminal."""
-    grid = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for severity, text in said:
-        grid.add_row(Text(severity, style=_STYLES[severity]), text)
-    return grid
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))

@@ -1,31 +1,100 @@
-"""A report as one self-contained web page, which asks nothing of the network."""
+"""A document as one self-contained web page, which asks nothing of the network."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import math
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path, PurePath
 
+import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from palate.report._curve import Scale
+from palate.report._document import Document, ItemCard, ItemRating
+from palate.report._findings import Finding
 from palate.report._head import Head
-from palate.report._numbers import (
-    CLEAR,
-    chance_of_error,
-    count,
-    figure,
-    figure_interval,
-    percent,
-    percent_interval,
-    points,
-    points_interval,
-)
+from palate.report._numbers import count, figure
 
 _FOLDER = Path(__file__).parent
-SCORES = Scale(figure, figure_interval, lambda value: f"{value:.4g}".replace("-", "−"))
+
+
+def document_page(document: Document) -> str:
+    """The page as text."""
+    style, theme, script = page_asset("page.css"), page_asset("theme.js"), page_asset("page.js")
+    page = (
+        page_environment()
+        .get_template("page.html.j2")
+        .render(
+            document=document,
+            warnings=[finding for finding in document.findings if finding.severity == "warning" and not finding.about],
+            readings=list(_readings(document.findings)),
+            policy=content_policy(style, theme, script),
+            style=Markup(style),
+            theme=Markup(theme),
+            script=Markup(script),
+            data=Markup(embedded_json(document.items)),
+        )
+    )
+    # A lone surrogate cannot be written to a file; it becomes a question mark here.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _readings(findings: Sequence[Finding]) -> Iterator[tuple[str, list[Finding]]]:
+    """What is said of each model, under its name; what is said of none, under no name."""
+    shown = [finding for finding in findings if finding.about or finding.severity != "warning"]
+    for about, own in groupby(shown, key=lambda finding: finding.about):
+        yield about, list(own)
+
+
+def embedded_json(items: Sequence[ItemCard]) -> str:
+    """The items as JSON that is safe inside a script element; each text is kept once.
+
+    >>> embedded_json([])
+    '{"texts":[],"items":[]}'
+    """
+    texts: dict[str, int] = {}
+
+    def kept(text: str) -> int:
+        return texts.setdefault(text, len(texts))
+
+    packed = [
+        {
+            "id": item.id,
+            "user": item.user,
+            "facts": dict(item.facts),
+            "prompt": kept(item.prompt),
+            "texts": [
+                {
+                    "label": text.label,
+                    "text": kept(text.text),
+                    "tags": list(text.tags),
+                    "highlighted": text.highlighted,
+                    "numbers": {name: figure(number) for name, number in text.numbers.items()},
+                }
+                for text in item.texts
+            ],
+            "profiles": {view: kept(text) for view, text in item.profiles.items()},
+            "ratings": [_packed(rating) for rating in item.ratings],
+        }
+        for item in items
+    ]
+    text = json.dumps({"texts": list(texts), "items": packed}, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _packed(rating: ItemRating) -> dict[str, object]:
+    """A rating without its empty fields; a score that is no finite number becomes null."""
+    fields = msgspec.structs.asdict(rating)
+    if rating.scores is not None:
+        fields["scores"] = [score if score is not None and math.isfinite(score) else None for score in rating.scores]
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def report_page(template: Path, head: Head, *, more_style: str = "", **parts: object) -> str:
@@ -44,7 +113,6 @@ def report_page(template: Path, head: Head, *, more_style: str = "", **parts: ob
             **parts,
         )
     )
-    # A lone surrogate cannot be written to a file; it becomes a question mark here.
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -68,7 +136,7 @@ def page_asset(name: str) -> str:
 
 
 def page_environment(*folders: Path) -> Environment:
-    """Where templates find the plots, and how numbers are written in them; other folders may add their own."""
+    """Where templates find the plots; other folders may add their own."""
     environment = Environment(
         loader=FileSystemLoader([*folders, _FOLDER]),
         autoescape=True,
@@ -76,7 +144,7 @@ def page_environment(*folders: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    written = (percent, percent_interval, points, points_interval, chance_of_error, count)
-    environment.globals.update({function.__name__: function for function in written})
-    environment.globals["clear"] = CLEAR
+    environment.globals["count"] = count
+    environment.filters["capitalised"] = lambda text: text[:1].upper() + text[1:]
+    environment.filters["is_a"] = lambda block, kind: type(block).__name__ == kind
     return environment

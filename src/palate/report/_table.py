@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
 
 import msgspec
-from rich.console import Console
-from rich.table import Table as Grid
 
-from palate.report._printable import printable
-
-ROOMY = 100
-"""Columns of a terminal from which tables are set wide."""
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$]|^[#+\-=]|(?<=^\d)[.)])")
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """A share from 0 to 1 as a bar, with its interval and what it is compared with."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reference: float | None = None
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,42 +28,40 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     words: int
     """How many of the columns hold words."""
     rows: Sequence[tuple[str, ...]]
+    """A line break in a number sets what follows below it, smaller: an interval."""
     headings: bool = False
-    """Whether a terminal prints the first column above its rows instead of beside them."""
+    """Whether terminal and page print the first column above its rows instead of beside them."""
+    bars: Sequence[Bar] = ()
+    """One for each row, before the numbers; a terminal has them where there is room."""
+    extra: int = 0
+    """How many of the last columns a terminal leaves out."""
+    dim: bool = False
+    """Whether the rows are only for comparison, such as those of controls."""
+    folded: str = ""
+    """What a page calls the table while it is folded away; empty where it is open."""
+    note: str = ""
+    """Below the table, such as what was left out of it."""
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.titles) for row in self.rows):
             raise ValueError(f"a row of this table does not have its {len(self.titles)} columns: {self.titles}")
+        if self.bars and len(self.bars) != len(self.rows):
+            raise ValueError(f"this table has {len(self.rows)} rows and {len(self.bars)} bars")
 
-
-def terminal_table(
-    table: Table, console: Console, *, roomy: int = ROOMY, vertical: Literal["top", "bottom"] = "bottom"
-) -> Grid:
-    """The table for a terminal; `vertical` says where a number stands beside words that fill several lines."""
-    grid = Grid(
-        box=None,
-        pad_edge=False,
-        padding=(0, 2 if console.width >= roomy else 1, 0, 0),
-        header_style="dim",
-        show_header=any(table.titles),
-    )
-    for position, title in enumerate(table.titles):
-        numbers = position >= table.words
-        justify: Literal["left", "right"] = "right" if numbers else "left"
-        grid.add_column(title, justify=justify, no_wrap=numbers, overflow="fold", vertical=vertical)
-    for row in table.rows:
-        grid.add_row(*(printable(cell, console) for cell in row))
-    return grid
+    @property
+    def flat_titles(self) -> tuple[str, ...]:
+        """The titles of the columns on one line each."""
+        return tuple(title.replace("-\n", "").replace("\n", " ") for title in self.titles)
 
 
 def _plain_number(text: str) -> str:
     """A number in Markdown: only the star of a clear one and the sign of a tiny one could mean anything else."""
-    return text.replace("*", r"\*").replace("<", "&lt;")
+    return text.strip().replace("*", r"\*").replace("<", "&lt;").replace("\n", " ")
 
 
 def markdown_table(table: Table) -> Iterator[str]:
     """The lines of the table in a form that any Markdown reader takes."""
-    yield _line(map(safe_markdown, table.titles))
+    yield _line(map(safe_markdown, table.flat_titles))
     yield _line("---" if position < table.words else "---:" for position in range(len(table.titles)))
     for row in table.rows:
         yield _line([*map(safe_markdown, row[: table.words]), *map(_plain_number, row[table.words :])])

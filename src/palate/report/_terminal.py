@@ -1,23 +1,200 @@
-"""The parts of a report in a terminal."""
+"""A document in a terminal, read at a glance; plain text where there is no terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
+from typing import Literal
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
 
-from palate.report._findings import Finding, findings_grid
+from palate.report._document import Document, Note, Section
+from palate.report._findings import Finding
 from palate.report._head import Head
 from palate.report._printable import printable
-from palate.report._table import Table, terminal_table
+from palate.report._table import Bar, Table
 
 INDENT = 2
+ROOMY = 100
+"""Columns of a terminal from which tables are set wide."""
+ROOM_FOR_BAR = 104
+"""Columns of a terminal from which a table shows its bars."""
+BAR_CELLS = 20
 NARROWEST = 8
 """Columns of a terminal that words under a heading have at least."""
+_STYLES = {"warning": "bold yellow", "note": "cyan", "good": "green"}
+
+
+def print_document(document: Document, console: Console) -> None:
+    """Print what was measured, the essential sections, and what they say."""
+    title = printable(document.title, console, "bold")
+    title.append_text(printable(f"  {document.size}", console, "dim"))
+    console.print(title)
+    if document.lead:
+        console.print(printable(document.lead, console))
+    for section in document.sections:
+        if section.terminal:
+            _print_section(section, console)
+    unfinished = [Finding("warning", document.unfinished)] if document.unfinished else []
+    print_findings([*unfinished, *document.findings], console)
+
+
+def _print_section(section: Section, console: Console) -> None:
+    console.print()
+    console.print(printable(section.title, console, "bold"))
+    tables: list[Table] = []
+    for block in section.blocks:
+        if isinstance(block, Table):
+            tables.append(block)
+        elif isinstance(block, Note):
+            _print_tables(tables, section.title, console)
+            tables = []
+            console.print(Padding(printable(block.text, console), (0, 0, 0, INDENT)))
+    _print_tables(tables, section.title, console)
+    for line in section.small_print:
+        console.print(printable(line, console, "dim"))
+
+
+def _print_tables(tables: Sequence[Table], above: str, console: Console) -> None:
+    """One under the other. Those with the same columns share their widths, and the head of the first serves all."""
+    before: tuple[str, ...] = ()
+    for position, table in enumerate(tables):
+        alike = [other for other in tables if other.titles == table.titles]
+        if position and not table.title:
+            console.print()
+        if table.title and table.title != above:
+            console.print(printable(table.title, console, "dim italic" if table.dim else "italic"))
+        if table.headings:
+            _print_under_headings(table, alike, console, head=table.titles != before)
+        else:
+            console.print(Padding(terminal_table(table, console), (0, 0, 0, INDENT)))
+        if table.note:
+            console.print(Padding(printable(table.note, console, "dim"), (0, 0, 0, INDENT)))
+        before = table.titles
+
+
+def _print_under_headings(table: Table, alike: Sequence[Table], console: Console, *, head: bool) -> None:
+    """The first column above its rows. Tables of one heading each share their widths, so that they read as one."""
+    kept = len(table.titles) - table.extra
+    columns = [
+        max(cell_len(line) for cell in column for line in cell.split("\n"))
+        for column in zip(table.titles, *(row for other in alike for row in other.rows), strict=True)
+    ][1:kept]
+    bar = BAR_CELLS + 1 if _has_bars(table, console) else 0
+    too_wide = INDENT + sum(columns) + len(columns) + bar - console.width
+    columns[0] = max(NARROWEST, columns[0] - max(0, too_wide))
+
+    def grid(titles: tuple[str, ...], places: Iterable[int]) -> Padding:
+        own = list(places)
+        part = Table(
+            titles=titles[1:],
+            words=table.words - 1,
+            rows=[table.rows[place][1:] for place in own],
+            bars=[table.bars[place] for place in own] if table.bars else (),
+            extra=table.extra,
+            dim=table.dim,
+        )
+        widths = [*columns[: table.words - 1], *([BAR_CELLS] if bar else []), *columns[table.words - 1 :]]
+        return Padding(terminal_table(part, console, widths=widths), (0, 0, 0, INDENT))
+
+    if head:
+        console.print(grid(table.titles, ()))
+    for heading, rows in groupby(enumerate(table.rows), key=lambda row: row[1][0]):
+        console.print(printable(heading, console, "dim" if table.dim else "bold"))
+        console.print(grid(("",) * len(table.titles), map(itemgetter(0), rows)))
+
+
+def terminal_table(
+    table: Table, console: Console, *, roomy: int = ROOMY, widths: Sequence[int] = (),
+    vertical: Literal["top", "bottom"] = "bottom",
+) -> Grid:  # fmt: skip
+    """The table for a terminal; `vertical` says where a number stands beside words that fill several lines."""
+    kept = len(table.titles) - table.extra
+    bars = _has_bars(table, console)
+    grid = Grid(
+        box=None,
+        pad_edge=False,
+        padding=(0, 2 if console.width >= roomy and not widths else 1, 0, 0),
+        header_style="dim",
+        show_header=any(table.titles),
+    )
+    vertical = "top" if any("\n" in cell for row in table.rows for cell in row) else vertical
+    for position, title in enumerate(table.titles[:kept]):
+        if position == table.words and bars:
+            grid.add_column("", width=BAR_CELLS, no_wrap=True)
+        numbers = position >= table.words
+        justify: Literal["left", "right"] = "right" if numbers else "left"
+        grid.add_column(
+            title, justify=justify, no_wrap=numbers, overflow="fold", vertical=vertical,
+            min_width=None if numbers else NARROWEST,
+        )  # fmt: skip
+    for column, width in zip(grid.columns, widths, strict=False):
+        column.width = width
+    starred = [any(row[position].split("\n")[0].endswith("*") for row in table.rows) for position in range(kept)]
+    for place, row in enumerate(table.rows):
+        bar = table.bars[place] if table.bars else None
+        words = [printable(cell, console) for cell in row[: table.words]]
+        numbers_shown = [
+            _number(row[position], starred[position], _colour(bar) if position == table.words else "", console)
+            for position in range(table.words, kept)
+        ]
+        drawn = [_bar(bar, "" if table.dim else _colour(bar))] if bars and bar else []
+        grid.add_row(*words, *drawn, *numbers_shown, style="dim" if table.dim else None)
+    return grid
+
+
+def _has_bars(table: Table, console: Console) -> bool:
+    wide = console.is_terminal and not console.options.ascii_only and console.width >= ROOM_FOR_BAR
+    return wide and bool(table.bars or (not table.rows and table.titles))
+
+
+def _number(cell: str, starred: bool, colour: str, console: Console) -> Text:
+    """A number, right of which there is room for a star where its column has one; what is below it is dim."""
+    value, _, below = cell.partition("\n")
+    room = " " if starred and not value.endswith(("*", " ")) else ""
+    text = printable(value + room, console, colour or ("dim" if value.strip() == "0" else ""))
+    if below:
+        text.append("\n").append_text(printable(below + (" " if starred else ""), console, "dim"))
+    return text
+
+
+def _colour(bar: Bar | None) -> str:
+    """Green where the interval is above the reference, red where it is below, none where it holds it."""
+    if bar is None or bar.low is None or bar.high is None or bar.reference is None:
+        return ""
+    if bar.low > bar.reference:
+        return "green"
+    return "red" if bar.high < bar.reference else ""
+
+
+def _bar(bar: Bar, colour: str) -> Text:
+    """A bar from 0 to 100%, with a notch at its reference."""
+    filled = round(BAR_CELLS * (bar.value or 0.0))
+    text = Text("━" * filled, style=colour)
+    text.append("╌" * (BAR_CELLS - filled), style="dim")
+    if bar.reference is not None and 0 < bar.reference < 1:
+        notch = min(BAR_CELLS - 1, int(BAR_CELLS * bar.reference))
+        text = Text.assemble(text[:notch], ("┃", "bold"), text[notch + 1 :])
+    return text
+
+
+def print_findings(findings: Sequence[Finding], console: Console) -> None:
+    """What the numbers say, one under the other."""
+    if not findings:
+        return
+    grid = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for finding in findings:
+        severity = Text(finding.severity, style=_STYLES[finding.severity])
+        grid.add_row(severity, printable(" ".join(finding.sentence.split()), console))
+    console.print()
+    console.print(grid)
 
 
 def print_head(head: Head, console: Console) -> None:
@@ -32,35 +209,4 @@ def print_head(head: Head, console: Console) -> None:
 
 def print_section(table: Table, console: Console) -> None:
     """A table under its title."""
-    console.print()
-    console.print(printable(table.title, console, "bold"))
-    if table.headings:
-        _print_under_headings(table, console)
-    else:
-        console.print(Padding(terminal_table(table, console), (0, 0, 0, INDENT)))
-
-
-def _print_under_headings(table: Table, console: Console) -> None:
-    """The first column above its rows. Tables of one heading each share their widths, so that they read as one."""
-    columns = [max(map(cell_len, column)) for column in zip(table.titles, *table.rows, strict=True)][1:]
-    too_wide = 2 * INDENT + sum(columns) + len(columns) - console.width
-    columns[0] = max(NARROWEST, columns[0] - max(0, too_wide))
-
-    def grid(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Padding:
-        part = Table(titles=titles[1:], words=table.words - 1, rows=[row[1:] for row in rows])
-        shown = terminal_table(part, console, roomy=console.width + 1)
-        for column, width in zip(shown.columns, columns, strict=True):
-            column.width = width
-        return Padding(shown, (0, 0, 0, 2 * INDENT))
-
-    console.print(grid(table.titles, ()))
-    for heading, rows in groupby(table.rows, key=itemgetter(0)):
-        console.print(Padding(printable(heading, console), (0, 0, 0, INDENT)))
-        console.print(grid(("",) * len(table.titles), rows))
-
-
-def print_findings(findings: Sequence[Finding], console: Console) -> None:
-    """What the numbers say, below them."""
-    if findings:
-        console.print()
-        console.print(findings_grid((one.severity, printable(one.text, console)) for one in findings))
+    _print_section(Section(title=table.title, blocks=[table]), console)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 
@@ -30,3 +32,29 @@ def commonest(reasons: Mapping[str, int]) -> str:
     'no answer'
     """
     return max(reasons, key=lambda reason: reasons[reason])
+
+
+_BELOW = re.compile(r"\s*(under|below|less than|up to|fewer than|<)", re.IGNORECASE)
+_ABOVE = re.compile(r"\s*(over|above|more than|at least|>)", re.IGNORECASE)
+
+
+def natural_order(values: Iterable[str]) -> list[str] | None:
+    """Values that are amounts, from small to large; nothing where most of them are not.
+
+    >>> natural_order(["over 50", "1 to 10", "0", "11 to 50"])
+    ['0', '1 to 10', '11 to 50', 'over 50']
+    >>> natural_order(["65+", "Prefer not to say", "18-24", "25-34"])
+    ['18-24', '25-34', '65+', 'Prefer not to say']
+    >>> natural_order(["Asia", "Europe"]) is None
+    True
+    """
+    found = list(values)
+    amounts = {value: float(match[0]) for value in found if (match := re.search(r"\d+(\.\d+)?", value))}
+    if len(found) < 2 or len(amounts) < len(found) / 2 or len(set(amounts.values())) < 2:
+        return None
+
+    def place(value: str) -> tuple[float, int, str]:
+        side = -1 if _BELOW.match(value) else 1 if _ABOVE.match(value) else 0
+        return amounts.get(value, math.inf), side, value
+
+    return sorted(found, key=place)

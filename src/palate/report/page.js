@@ -35,26 +35,26 @@
     button.hidden = false;
   }
 
-  function setUpSlices() {
-    const chooser = byId("slice");
-    if (!chooser) return;
-    const tables = document.querySelectorAll("details.slice");
-    const show = () => {
-      for (const table of tables) {
-        table.hidden = table.dataset.slice !== chooser.value;
-        table.open = !table.hidden;
-        table.classList.add("chosen");
-      }
-    };
-    chooser.addEventListener("change", show);
-    byId("slice-chooser").hidden = false;
-    show();
+  function setUpChoices() {
+    for (const chooser of document.querySelectorAll(".chooser > select")) {
+      const tables = document.querySelectorAll(`details[data-by="${chooser.id}"]`);
+      const show = () => {
+        for (const table of tables) {
+          table.hidden = table.dataset.place !== chooser.value;
+          table.open = !table.hidden;
+          table.classList.add("chosen");
+        }
+      };
+      chooser.addEventListener("change", show);
+      chooser.parentElement.hidden = false;
+      show();
+    }
   }
 
   function setUpPrinting() {
     let closed = [];
     window.addEventListener("beforeprint", () => {
-      closed = [...document.querySelectorAll("details:not([open], .slice)")];
+      closed = [...document.querySelectorAll("details:not([open], .chosen-by)")];
       for (const details of closed) details.open = true;
     });
     window.addEventListener("afterprint", () => {
@@ -64,8 +64,10 @@
 
   function setUpBrowser() {
     const { texts, items } = JSON.parse(byId("data").textContent);
+    if (!items.length) return;
     const [list, detail, found] = [byId("list"), byId("detail"), byId("found")];
-    const filters = { search: byId("search"), rm: byId("by-model"), view: byId("by-view"), outcome: byId("by-outcome") };
+    const filters = { search: byId("search"), by: byId("by-model"), view: byId("by-view"), outcome: byId("by-outcome") };
+    const sort = byId("sort");
     let matches = items;
     let current = 0;
     let profileView = null;
@@ -73,13 +75,13 @@
     const relevant = (item) =>
       item.ratings.filter(
         (rating) =>
-          (!filters.rm.value || rating.rm === filters.rm.value) &&
+          (!filters.by.value || rating.by === filters.by.value) &&
           (!filters.view.value || rating.view === filters.view.value),
       );
 
     function haystack(item) {
-      item.haystack ??= [item.id, item.user, item.category, item.difficulty, texts[item.prompt]]
-        .concat(item.responses.map((index) => texts[index]))
+      item.haystack ??= [item.id, item.user, ...Object.values(item.facts), texts[item.prompt]]
+        .concat(item.texts.map((text) => texts[text.text]))
         .join("\n")
         .toLowerCase();
       return item.haystack;
@@ -88,24 +90,39 @@
     function fits(item, words) {
       if (!words.every((word) => haystack(item).includes(word))) return false;
       const outcome = filters.outcome.value;
-      if (!filters.rm.value && !filters.view.value && !outcome) return true;
+      if (!filters.by.value && !filters.view.value && !outcome) return true;
       return relevant(item).some((rating) => !outcome || rating.outcome === outcome);
     }
 
     function filter() {
       const words = filters.search.value.toLowerCase().split(/\s+/).filter(Boolean);
       matches = items.filter((item) => fits(item, words));
+      const order = ORDERS[sort.value];
+      if (order) matches = matches.map((item) => [order(item), item]).sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0)).map(([, item]) => item);
       const all = items.length.toLocaleString("en-GB");
       found.textContent =
         matches.length === items.length ? `${all} items` : `${matches.length.toLocaleString("en-GB")} of ${all} items`;
       choose(0, false);
     }
 
+    /** The share of an item's ratings that are right, a tie as half; one where none can be. */
+    function shareRight(item) {
+      const judged = relevant(item).filter((rating) => rating.outcome && rating.outcome !== "unscored");
+      const right = judged.reduce((sum, rating) => sum + ({ right: 1, tied: 0.5 }[rating.outcome] ?? 0), 0);
+      return judged.length ? right / judged.length : 1;
+    }
+
+    const ORDERS = {
+      user: (item) => item.user,
+      wrong: shareRight,
+      divided: (item) => Math.abs(shareRight(item) - 0.5),
+    };
+
     function summarise(item) {
-      const ratings = relevant(item);
+      const ratings = relevant(item).filter((rating) => rating.outcome);
       if (ratings.length === 1) return OUTCOMES[ratings[0].outcome];
       const right = ratings.filter((rating) => rating.outcome === "right").length;
-      return ratings.length ? `${right} of ${ratings.length} right` : "not rated";
+      return ratings.length ? `${right} of ${ratings.length} right` : item.user;
     }
 
     function drawList() {
@@ -144,79 +161,92 @@
       drawDetail(matches[current]);
     }
 
+    /** Show the item that the page's address names; false where it names none. */
+    function followLink() {
+      const name = location.hash.startsWith("#item=") ? decodeURIComponent(location.hash.slice("#item=".length)) : null;
+      if (name === null || !items.some((item) => item.id === name)) return false;
+      for (const select of [filters.search, filters.by, filters.view, filters.outcome]) select.value = "";
+      filter();
+      choose(matches.findIndex((item) => item.id === name));
+      byId("items").scrollIntoView();
+      return true;
+    }
+
     function drawDetail(item) {
       detail.replaceChildren();
       if (!item) {
         detail.append(make("p", { class: "empty" }, "No item fits these filters."));
         return;
       }
-      const facts = [["user", item.user], ["category", item.category?.replaceAll("_", " ")], ["difficulty", item.difficulty]];
+      const facts = [["user", item.user], ...Object.entries(item.facts)];
+      const link = make("a", { href: `#item=${encodeURIComponent(item.id)}`, class: "item-link", "aria-label": "Link to this item" }, item.id);
       detail.append(
-        make("h3", {}, item.id),
-        make("p", { class: "small" }, facts.filter(([, value]) => value).map((pair) => pair.join(" ")).join(" \u00b7 ")),
+        make("h3", {}, link),
+        make("p", { class: "small" }, facts.map(([name, value]) => `${name} ${value.replaceAll("_", " ")}`).join(" \u00b7 ")),
         make("h4", {}, "Prompt"),
         make("p", { class: "text" }, texts[item.prompt]),
-        make("h4", {}, "Responses"),
-        drawResponses(item),
+        make("h4", {}, item.texts.length === 1 ? "Text" : "Texts"),
+        drawTexts(item),
         ...drawProfile(item),
-        make("h4", {}, "What the models said"),
-        drawRatings(item),
       );
+      if (item.ratings.length) detail.append(make("h4", {}, "What the models said"), drawRatings(item));
     }
 
-    function drawResponses(item) {
+    function drawTexts(item) {
       const grid = make("div", { class: "responses" });
-      item.responses.forEach((index, position) => {
-        const preferred = position === item.preferred;
-        const title = make("p", { class: "response-title" }, `Response ${position + 1}`);
-        if (preferred) title.append(make("strong", {}, "\u2713 preferred by this user"));
-        const label = `Response ${position + 1}${preferred ? ", preferred" : ""}`;
-        const text = make("div", { class: "text tall", tabindex: "0", role: "region", "aria-label": label }, texts[index]);
-        grid.append(make("div", { class: preferred ? "response preferred" : "response" }, title, text));
-      });
+      for (const shown of item.texts) {
+        const title = make("p", { class: "response-title" }, make("span", {}, shown.label));
+        for (const tag of shown.tags) title.append(make("strong", {}, `\u2713 ${tag}`));
+        for (const [name, number] of Object.entries(shown.numbers)) title.append(make("span", {}, `${name} ${number}`));
+        const label = [shown.label, ...shown.tags].join(", ");
+        const text = make("div", { class: "text tall", tabindex: "0", role: "region", "aria-label": label }, texts[shown.text] || "(empty)");
+        grid.append(make("div", { class: shown.highlighted ? "response highlighted" : "response" }, title, text));
+      }
       return grid;
     }
 
     function drawRatings(item) {
       const ratings = relevant(item);
       if (!ratings.length) return make("p", {}, "No model rated this item.");
-      const head = make("tr", {}, ...["Model", "View"].map((name) => make("th", { scope: "col" }, name)));
-      head.append(make("th", { scope: "col" }, "Outcome"));
-      item.responses.forEach((_, position) => {
-        const mark = position === item.preferred ? " \u2713" : "";
-        head.append(make("th", { scope: "col", class: "number" }, `Response ${position + 1}${mark}`));
-      });
-      head.append(make("th", { scope: "col" }, "Remarks"));
+      const [views, outcomes, remarks] = ["view", "outcome"].map((key) => ratings.some((rating) => rating[key])).concat(
+        ratings.some((rating) => rating.note || rating.raw),
+      );
+      const head = make("tr", {}, make("th", { scope: "col" }, "Model"));
+      if (views) head.append(make("th", { scope: "col" }, "View"));
+      if (outcomes) head.append(make("th", { scope: "col" }, "Outcome"));
+      for (const shown of item.texts) head.append(make("th", { scope: "col", class: "number" }, shown.label + (shown.highlighted ? " \u2713" : "")));
+      if (remarks) head.append(make("th", { scope: "col" }, "Remarks"));
       const table = make("table", {}, make("thead", {}, head));
-      for (const rm of new Set(ratings.map((rating) => rating.rm))) {
-        const own = ratings.filter((rating) => rating.rm === rm);
-        const body = make("tbody", {}, ...own.map((rating) => drawRating(rating, item)));
-        body.rows[0].prepend(make("th", { scope: "rowgroup", rowspan: String(own.length) }, rm));
+      for (const by of new Set(ratings.map((rating) => rating.by))) {
+        const own = ratings.filter((rating) => rating.by === by);
+        const body = make("tbody", {}, ...own.map((rating) => drawRating(rating, item, views, outcomes, remarks)));
+        body.rows[0].prepend(make("th", { scope: "rowgroup", rowspan: String(own.length) }, by));
         table.append(body);
       }
       return make("div", { class: "scrolling", role: "region", tabindex: "0", "aria-label": "Ratings" }, table);
     }
 
-    function drawRating(rating, item) {
-      const row = make("tr", {}, make("td", {}, rating.view));
-      row.append(make("td", { class: `outcome ${rating.outcome}` }, OUTCOMES[rating.outcome]));
+    function drawRating(rating, item, views, outcomes, remarks) {
+      const row = make("tr");
+      if (views) row.append(make("td", {}, rating.view ?? ""));
+      if (outcomes) row.append(make("td", { class: `outcome ${rating.outcome ?? ""}` }, OUTCOMES[rating.outcome] ?? ""));
       const scores = rating.scores ?? [];
       const finite = scores.filter((score) => score !== null);
       const best = Math.max(...finite);
-      item.responses.forEach((_, position) => {
+      item.texts.forEach((_, position) => {
         const score = scores[position];
         const cell = make("td", { class: score === best && finite.length ? "number best" : "number" });
         if (rating.scores) cell.textContent = score === null || score === undefined ? "not a number" : written(score);
         else cell.textContent = "\u2013";
         row.append(cell);
       });
-      row.append(drawRemarks(rating));
+      if (remarks) row.append(drawRemarks(rating));
       return row;
     }
 
     function drawRemarks(rating) {
       const cell = make("td", { class: "remarks" });
-      for (const remark of [rating.unscored, rating.note]) if (remark) cell.append(make("p", {}, remark));
+      if (rating.note) cell.append(make("p", {}, rating.note));
       if (rating.raw) {
         const raw = make("pre", { tabindex: "0", role: "region", "aria-label": "The model's own words" }, rating.raw);
         cell.append(make("details", {}, make("summary", {}, "its own words"), raw));
@@ -250,10 +280,14 @@
     }
 
     function fillFilters() {
-      for (const [key, select] of [["rm", filters.rm], ["view", filters.view]]) {
-        const names = new Set(items.flatMap((item) => item.ratings.map((rating) => rating[key])));
+      for (const [key, select] of [["by", filters.by], ["view", filters.view]]) {
+        const names = new Set(items.flatMap((item) => item.ratings.map((rating) => rating[key])).filter(Boolean));
         for (const name of names) select.append(make("option", { value: name }, name));
+        select.parentElement.hidden = names.size < 2;
       }
+      const judged = items.some((item) => item.ratings.some((rating) => rating.outcome));
+      filters.outcome.parentElement.hidden = !judged;
+      for (const option of sort.options) option.hidden = !judged && ["wrong", "divided"].includes(option.value);
     }
 
     function moveByKey(event) {
@@ -267,7 +301,8 @@
 
     fillFilters();
     filters.search.addEventListener("input", filter);
-    for (const select of [filters.rm, filters.view, filters.outcome]) select.addEventListener("change", filter);
+    for (const select of [filters.by, filters.view, filters.outcome, sort]) select.addEventListener("change", filter);
+    window.addEventListener("hashchange", followLink);
     byId("browser").addEventListener("keydown", moveByKey);
     byId("previous").addEventListener("click", () => choose((Math.floor(current / PAGE) - 1) * PAGE));
     byId("next").addEventListener("click", () => choose((Math.floor(current / PAGE) + 1) * PAGE));
@@ -276,11 +311,11 @@
       if (option) choose(Number(option.id.slice("option-".length)));
     });
     byId("browser").hidden = false;
-    filter();
+    if (!followLink()) filter();
   }
 
   setUpTheme();
-  setUpSlices();
+  setUpChoices();
   setUpPrinting();
   setUpBrowser();
 })();

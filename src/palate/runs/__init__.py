@@ -11,7 +11,7 @@ from palate.runs._experiment import (
     repair_run,
     write_report,
 )
-from palate.runs._ledger import Appender, Ledger, Needs, bad_line, fault_of
+from palate.runs._ledger import Appender, Ledger, Needs, bad_line, fault_of, locked
 from palate.runs._models import LoadedModel, Progress, load_models, no_progress
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import (
@@ -39,7 +39,7 @@ from palate.runs._setup import (
     seeded,
     set_up,
 )
-from palate.runs._stages import Builds, chunks, rate_missing, ratings_of
+from palate.runs._stages import Build, chunks, rate_missing, ratings_of
 from palate.runs._views import PARTS, VIEWS, PartLine, ViewLine, add_views, keep_views, profiles_shown, view_label
 
 __all__ = [
@@ -48,7 +48,7 @@ __all__ = [
     "PARTS",
     "VIEWS",
     "Appender",
-    "Builds",
+    "Build",
     "Dropped",
     "Experiment",
     "Fingerprint",
@@ -84,6 +84,7 @@ __all__ = [
     "keep_views",
     "kind_of",
     "load_models",
+    "locked",
     "no_progress",
     "open_run",
     "profiles_shown",

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from palate.records import PalateError
-from palate.report import Document, Finding
+from palate.report import Document, Finding, document_csv, document_markdown, document_page
 from palate.runs._ledger import Ledger
 from palate.runs._repair import Dropped, repair_ledgers
-from palate.runs._run import Run, SettingsType, _settled, kind_of
+from palate.runs._run import Run, SettingsType, _settled, kind_of, write_whole
 from palate.stats import Resample
 
 
@@ -37,8 +37,10 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     users: int
     complete: bool
     """False while something is still to be measured."""
+    warnings: list[str]
+    """What a reader should know before believing the numbers."""
     findings: list[Finding]
-    """What the numbers say, and what a reader should know before believing them."""
+    """The same, and what the numbers say."""
 
 
 def common_fields(run: Run[Any], *, items: int, users: int, complete: bool, findings: list[Finding]) -> dict[str, Any]:
@@ -56,6 +58,7 @@ def common_fields(run: Run[Any], *, items: int, users: int, complete: bool, find
         "items": items,
         "users": users,
         "complete": complete,
+        "warnings": [finding.text for finding in findings if finding.severity == "warning"],
         "findings": findings,
     }
 
@@ -69,6 +72,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     read_again: bool = False
     """Read verdicts and grades anew from what the models wrote."""
     resample: Resample = "auto"
+
+
+DEFAULT_READING = Reading()
 
 
 class Experiment(ABC, Generic[SettingsType, SummaryType]):
@@ -87,7 +93,7 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
         """The files of such a folder that grow by lines, each after those that it needs."""
 
     @abstractmethod
-    def summarise(self, run: Run[SettingsType], reading: Reading = Reading()) -> SummaryType:
+    def summarise(self, run: Run[SettingsType], reading: Reading = DEFAULT_READING) -> SummaryType:
         """Every number, from the folder alone; no model is needed."""
 
     @abstractmethod
@@ -96,7 +102,7 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
 
     def without_users(self, summary: SummaryType) -> SummaryType:
         """The summary with nothing about any single user. By default lists whose entries name a user or item go."""
-        empty = {
+        empty: dict[str, list[Any]] = {
             name: []
             for name in summary.__struct_fields__
             if isinstance(value := getattr(summary, name), list)
@@ -147,6 +153,27 @@ def open_run(folder: Path, experiment: Experiment[SettingsType, Any] | None = No
     if check:
         run.check()
     return run
+
+
+def write_report(run: Run[Any], summary: RunSummary, *, users: bool = True) -> Document:
+    """Write report.html, report.md, results.csv and summary.json into the run folder; what they show comes back.
+
+    Without `users`, none of them holds an item, a profile, an id or a number of a single user.
+    """
+    summary = summary if users else run.experiment.without_users(summary)
+    document = run.experiment.document(run, summary, users=users)
+    files = {
+        "report.html": document_page(document).encode("utf-8", "replace"),
+        "report.md": document_markdown(document).encode("utf-8", "replace"),
+        "results.csv": document_csv(document).encode("utf-8", "replace"),
+        "summary.json": msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n",
+    }
+    try:
+        for name, content in files.items():
+            write_whole(run.folder / name, content)
+    except OSError as error:
+        raise PalateError(f"cannot write the report to {run.folder}: {error.strerror or error}") from error
+    return document
 
 
 def repair_run(folder: Path) -> list[Dropped]:

@@ -6,7 +6,7 @@ Each batch is on the disk before the next begins, so a run that was stopped resu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from palate.records import Ask, Rating, View
 from palate.rewards import rate
@@ -21,10 +21,8 @@ Line = TypeVar("Line")
 _TO_COME = Rating(unscored="to come")
 
 
-class Builds(Protocol):
-    """Makes the views of items."""
-
-    def build(self, spec: ViewSpec, items: Sequence[ItemType], draw: int = 0) -> Sequence[View | Missing]: ...
+Build = Callable[[ViewSpec, Sequence[ItemType], int], Sequence[View | Missing]]
+"""Makes the views of items."""
 
 
 def rate_missing(
@@ -33,7 +31,7 @@ def rate_missing(
     models: Sequence[LoadedModel],
     views: Sequence[ViewSpec],
     items: Sequence[ItemType],
-    builder: Builds,
+    build: Build[ItemType],
     *,
     line: Callable[[str, str, str, int, Rating], Line],
     ask: Callable[[ItemType, View], Ask | Missing],
@@ -66,7 +64,7 @@ def rate_missing(
             ]
             if not any(pending for _, pending in waiting):
                 continue
-            built = builder.build(spec, some, draw)
+            built = build(spec, some, draw)
             if shown is not None:
                 shown(spec, draw, some, built)
             views_of = dict(zip((item.id for item in some), built, strict=True))

@@ -22,8 +22,8 @@ READ_BY_WRITER = (Piece("judgements", 4), Piece("posts", 8))
 
 
 NO_STRANGER = "nobody else has as much of such a profile from before this item"
-
-
+NO_FURTHER_STRANGER = "no further stranger could be found"
+"""Of an item that has fewer strangers than the view draws; what the others come to is its score."""
 NEARLY = 0.1
 """By how much two shares of choices about a category may differ beyond twofold: of few choices they are rough."""
 
@@ -90,9 +90,10 @@ class ViewBuilder:
             raise PalateError(f"the view {spec.name!r} needs a stranger, and {name} has one user only")
         if spec.whose == "twin" and not any(item.twin for item in self._benchmark.comparisons):
             raise PalateError(f"the view {spec.name!r} needs twins, and {name} has none; use swapped instead")
-        if spec.whose == "co-annotator" and not self._strangers.share_pairs:
+        if spec.whose == "co-annotator" and not self._strangers.share_pairs(self._benchmark.comparisons):
             raise PalateError(
-                f"the view {spec.name!r} needs pairs that several users judged, and {name} has none; use swapped"
+                f"the view {spec.name!r} needs pairs that several users judged, twins apart, and {name} has none; "
+                "use swapped"
             )
         if spec.shows("oracle") and not any(item.privileged.aspects for item in self._items.values()):
             raise PalateError(f"the view 'oracle' needs rubric aspects, and {name} has none")
@@ -160,9 +161,7 @@ class ViewBuilder:
         found = self._matching(spec, item)
         if not found:
             return Missing("nobody else judged this pair" if spec.whose == "co-annotator" else NO_STRANGER)
-        return (
-            found[draw] if draw < len(found) else Missing(f"only {len(found)} of {spec.draws} strangers could be found")
-        )
+        return found[draw] if draw < len(found) else Missing(NO_FURTHER_STRANGER)
 
     def _matching(self, spec: ViewSpec, item: Item) -> list[_Subject]:
         """As many strangers as the view wants who can show what the user shows: as many pieces of each kind, as many

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Literal
 
@@ -59,10 +59,12 @@ class Strangers:
         if isinstance(choice, Comparison | Judgement):
             self._by_pair.setdefault(_pair(choice), set()).add(user)
 
-    @property
-    def share_pairs(self) -> bool:
-        """Whether any pair was judged by two people."""
-        return any(len(users) > 1 for users in self._by_pair.values())
+    def share_pairs(self, items: Iterable[Comparison]) -> bool:
+        """Whether the pair of any of these items was judged by somebody else who is not the user's twin."""
+        return any(
+            self._by_pair.get(_pair(item), set()) - {item.user_id} - self._avoided.get(item.user_id, set())
+            for item in items
+        )
 
     def of(self, item: Item, *, co_annotators: bool = False) -> Iterator[tuple[str, Closeness]]:
         """Strangers for this item with what they share with the user, the nearest circle first."""

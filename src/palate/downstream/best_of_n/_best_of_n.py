@@ -203,7 +203,7 @@ class _Measurement:
             self.models,
             self.settings.views,
             self._sampled(policy_view),
-            self.setup.builder,
+            self.setup.builder.build,
             line=line,
             ask=ask,
             tell=self._tell,

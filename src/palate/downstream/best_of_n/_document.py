@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palate.downstream._items import ITEMS, browsed, view_table
-from palate.downstream._personal import personal_table
+from palate.downstream._personal import personal_table, table_section
 from palate.downstream._samples import SAMPLES
 from palate.downstream.best_of_n._results import BestOfNDifference, BestOfNSummary, Choice, Curve
 from palate.downstream.best_of_n._run import GRADES, RATINGS, BestOfNSettings
@@ -65,7 +65,7 @@ def best_of_n_document(run: Run[BestOfNSettings], summary: BestOfNSummary, *, us
                 )
                 for policy, table in zip(summary.policies, tables, strict=True)
             ),
-            _section("Own view", personal_table(summary.personal), terminal=True),
+            table_section("Own view", personal_table(summary.personal), terminal=True),
             *(
                 Section(
                     title=table.title,
@@ -77,17 +77,13 @@ def best_of_n_document(run: Run[BestOfNSettings], summary: BestOfNSummary, *, us
                 )
                 for table in reward_tables(summary)
             ),
-            _section("Differences", difference_table(summary)),
-            _section("Samples", sample_table(summary)),
-            _section("Views", view_table(summary.shown)),
+            table_section("Differences", difference_table(summary)),
+            table_section("Samples", sample_table(summary)),
+            table_section("Views", view_table(summary.shown)),
         ],
         items=items,
         left_out=summary.items - len(items),
     )
-
-
-def _section(name: str, table: Table | None, *, terminal: bool = False) -> Section | None:
-    return None if table is None else Section(title=table.title, name=name, blocks=[table], terminal=terminal)
 
 
 def _score_chart(summary: BestOfNSummary, policy_view: str) -> Chart | None:
@@ -281,11 +277,11 @@ def _cards(run: Run[BestOfNSettings]) -> Iterator[ItemCard]:
     for policy_view in (view.name for view in run.settings.policy_views):
         for item in items:
             key = (policy_view, item.id)
-            line, graded = samples.get(key), grades.get(key)
-            if line is None or line.failed is not None:
+            drawn, graded = samples.get(key), grades.get(key)
+            if drawn is None or drawn.failed is not None:
                 continue
-            marks = [grade.score for grade in graded.grades] if graded else [None] * len(line.texts)
-            best = max((mark for mark in marks if mark is not None), default=None)
+            marks = [grade.score for grade in graded.grades] if graded else [None] * len(drawn.texts)
+            top = max((mark for mark in marks if mark is not None), default=None)
             yield ItemCard(
                 id=f"{item.id}, policy sees {policy_view}" if several else item.id,
                 user=item.user_id,
@@ -296,13 +292,13 @@ def _cards(run: Run[BestOfNSettings]) -> Iterator[ItemCard]:
                         label=f"Sample {place + 1}",
                         text=text,
                         tags=[
-                            *(["the critic's best"] if mark is not None and mark == best else []),
+                            *(["the critic's best"] if mark is not None and mark == top else []),
                             *chosen.get(key, {}).get(place, ()),
                         ],
-                        highlighted=mark is not None and mark == best,
+                        highlighted=mark is not None and mark == top,
                         numbers={} if mark is None else {"critic": mark},
                     )
-                    for place, (text, mark) in enumerate(zip(line.texts, marks, strict=True))
+                    for place, (text, mark) in enumerate(zip(drawn.texts, marks, strict=True))
                 ],
                 profiles=profiles.get(item.id, {}),
                 ratings=ratings.get(key, []),

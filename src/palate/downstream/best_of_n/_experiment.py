@@ -11,6 +11,7 @@ from palate.downstream.best_of_n._run import LEDGERS, BestOfNSettings
 from palate.downstream.best_of_n._summary import summarise_best_of_n
 from palate.report import Document
 from palate.runs import Experiment, Ledger, Reading, Run
+from palate.runs._experiment import DEFAULT_READING
 
 
 class BestOfN(Experiment[BestOfNSettings, BestOfNSummary]):
@@ -24,7 +25,7 @@ class BestOfN(Experiment[BestOfNSettings, BestOfNSummary]):
         """Prompts, what was shown of their users, samples, ratings and grades."""
         return LEDGERS
 
-    def summarise(self, run: Run[BestOfNSettings], reading: Reading = Reading()) -> BestOfNSummary:
+    def summarise(self, run: Run[BestOfNSettings], reading: Reading = DEFAULT_READING) -> BestOfNSummary:
         """Every number from the raw samples, ratings and grades."""
         return summarise_best_of_n(run)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from palate.downstream._personal import MANY_EMPTY, PersonalGain, personal_findings
+from palate.downstream._personal import MANY_EMPTY, PersonalGain, personal_findings, shared_prompts
 from palate.downstream.best_of_n._differences import difference
 from palate.downstream.best_of_n._expectations import Expectations
 from palate.downstream.best_of_n._results import BestOfNDifference, Curve, PolicySamples
@@ -29,6 +29,7 @@ def findings(
         *about_samples(policies),
         *expectations.seen.warnings(expectations.settings.views),
         *about_left_out(curves),
+        *shared_prompts(expectations.items, expectations.clusters),
     ]
     found += [*_over_optimised(expectations, resamples), *personal_findings(personal)]
     found += [*_gains(differences), *_in_context(differences)]

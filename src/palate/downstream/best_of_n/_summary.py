@@ -22,7 +22,7 @@ from palate.stats import Estimate, Floats, Quantity, Resamples, intervals, ratio
 def summarise_best_of_n(run: Run[BestOfNSettings]) -> BestOfNSummary:
     """Every number anew from the folder; no model is needed."""
     settings = run.settings
-    if not any(run.read(ITEMS)):
+    if not list(run.read(ITEMS)):
         raise PalateError(f"{run.folder / 'items.jsonl'} holds no items; the run cannot be read")
     expectations = Expectations(run)
     resamples = Resamples(expectations.n_clusters, settings.seed)

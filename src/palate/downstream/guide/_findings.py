@@ -30,8 +30,8 @@ def findings(
     about: Sequence[Finding],
     lost: int = 0,
 ) -> list[Finding]:
-    """Warnings first; `about` is what to know of the views, `lost` how many items the run held once and holds no
-    more."""
+    """Warnings first; `about` is what to know of the views and prompts, `lost` how many items the run held once and
+    holds no more."""
     found = [*about, *_left_out(accuracies), *about_texts(texts), *personal_findings(personal)]
     found += [*_accuracies(accuracies), *_over_alone(texts)]
     if lost:

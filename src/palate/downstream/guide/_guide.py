@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from palate.downstream._critics import as_critic
-from palate.downstream._personal import keep_views, personal_views
+from palate.downstream._personal import personal_views
 from palate.downstream._policy import Drawing, open_policy
 from palate.downstream.guide._guiding import Guiding, checked_weights
 from palate.downstream.guide._measure import Measurement
@@ -25,6 +25,7 @@ from palate.runs import (
     Progress,
     as_benchmark,
     json_lines,
+    keep_views,
     load_models,
     prompts,
     ranks,

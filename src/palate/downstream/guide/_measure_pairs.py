@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from palate.downstream.best_of_n._measure import ratings_of
 from palate.downstream.guide._measure import Measurement, chunks, side_by_side
 from palate.downstream.guide._pairs import policy_likelihoods, token_rewards
 from palate.downstream.guide._run import GuideWriter, LikelihoodLine, PairRatingLine, TokenRewardLine
 from palate.evaluation import in_benchmark_order, make_ask
 from palate.records import Comparison
-from palate.runs import LoadedModel
+from palate.runs import LoadedModel, ratings_of
 from palate.views import Missing, ViewSpec
 
 

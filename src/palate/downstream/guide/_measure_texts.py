@@ -8,12 +8,11 @@ import msgspec
 
 from palate.downstream._critics import judged
 from palate.downstream._policy import Drawing, item_seed, write_request
-from palate.downstream.best_of_n._measure import ratings_of
 from palate.downstream.guide._measure import Measurement, chunks, side_by_side
 from palate.downstream.guide._run import ALONE, GeneratedLine, GuideMarkLine, GuideWriter, OutcomeLine, written_key
 from palate.downstream.guide._write import Guided, Job, write_guided
 from palate.records import Ask, Critic, Draft, View
-from palate.runs import Item, LoadedModel
+from palate.runs import Item, LoadedModel, ratings_of
 from palate.views import Missing, ViewSpec
 
 MARKED_AT_ONCE = 64

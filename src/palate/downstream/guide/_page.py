@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palate.downstream._personal import personal_table, view_table
+from palate.downstream._items import view_table
+from palate.downstream._personal import personal_table
 from palate.downstream.guide._picture import accuracy_plots, score_plots
 from palate.downstream.guide._results import GuideSummary
 from palate.downstream.guide._tables import (

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 
 from palate.downstream.guide._results import GuideSummary, PairResult, TextResult
-from palate.report import IN_PERCENT, SCORES, Across, CurvePlot, Step, draw_curves
+from palate.report import IN_PERCENT, SCORES, Across, Chart, Step, draw_curves
 from palate.stats import Figure
 
 AXIS = "weight of the reward"
 
 
-def accuracy_plots(summary: GuideSummary) -> list[CurvePlot]:
+def accuracy_plots(summary: GuideSummary) -> list[Chart]:
     """For each policy view: policy accuracy per token against the weight, beside reward accuracy."""
     return list(filter(None, (_accuracies(summary, view) for view in _policy_views(summary))))
 
 
-def score_plots(summary: GuideSummary) -> list[CurvePlot]:
+def score_plots(summary: GuideSummary) -> list[Chart]:
     """For each policy view: the critic's score against the weight, beside that of the policy alone."""
     return list(filter(None, (_scores(summary, view) for view in _policy_views(summary))))
 
@@ -29,12 +29,7 @@ def _policy_views(summary: GuideSummary) -> list[str]:
     return list(dict.fromkeys(one.policy_view for one in _results(summary)))
 
 
-def _key(summary: GuideSummary, what: str, policy_view: str) -> str:
-    """An id for a page; views may have names that ids cannot."""
-    return f"{what}-{_policy_views(summary).index(policy_view)}"
-
-
-def _accuracies(summary: GuideSummary, policy_view: str) -> CurvePlot | None:
+def _accuracies(summary: GuideSummary, policy_view: str) -> Chart | None:
     curves: dict[str, list[Step]] = {}
     across = []
     for one in summary.accuracies:
@@ -46,7 +41,6 @@ def _accuracies(summary: GuideSummary, policy_view: str) -> CurvePlot | None:
     return draw_curves(
         curves,
         IN_PERCENT,
-        key=_key(summary, "accuracy", policy_view),
         title=f"Policy accuracy per token, policy seeing {policy_view}",
         axis=AXIS,
         step="weight {}",
@@ -55,7 +49,7 @@ def _accuracies(summary: GuideSummary, policy_view: str) -> CurvePlot | None:
     )
 
 
-def _scores(summary: GuideSummary, policy_view: str) -> CurvePlot | None:
+def _scores(summary: GuideSummary, policy_view: str) -> Chart | None:
     """Every curve begins with the policy alone, whose weight is 0."""
     texts = [one for one in summary.texts if one.policy_view == policy_view and one.score is not None]
     alone = next((one.score for one in texts if not one.rm), None)
@@ -67,7 +61,6 @@ def _scores(summary: GuideSummary, policy_view: str) -> CurvePlot | None:
     return draw_curves(
         curves,
         SCORES,
-        key=_key(summary, "score", policy_view),
         title=f"The critic's score, policy seeing {policy_view}",
         axis=AXIS,
         step="weight {}",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from palate.downstream._personal import PersonalGain, ViewShown
+from palate.downstream._items import ViewShown
+from palate.downstream._personal import PersonalGain
 from palate.report import Finding
 from palate.stats import Figure, Tested
 

@@ -22,10 +22,10 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from palate.downstream._personal import VIEWS, Seen
+from palate.downstream._items import Seen
 from palate.downstream.guide._settings import KIND, GuideSettings
 from palate.records import Grade, Rating
-from palate.runs import Appender, Ledger, Needs, RunFolder
+from palate.runs import VIEWS, Appender, Ledger, Needs, RunFolder
 
 Line = TypeVar("Line")
 Key = TypeVar("Key")

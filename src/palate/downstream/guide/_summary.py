@@ -51,6 +51,7 @@ def summarise_guide(run: GuideRun, weights: Sequence[float] | None = None) -> Gu
     accuracies = pair_results(credits, dict(zip(steered, first, strict=True)), clusters, users, resamples)
     written = texts.results(dict(zip(guided, second, strict=True))) if texts else []
     gains = personal_gains(own, found[len(columns) :])
+    about = [*seen.warnings(settings.views), *shared_prompts(items, clusters)]
     return GuideSummary(
         run=str(run.folder),
         benchmark=f"{settings.benchmark.name} {settings.benchmark.version}",
@@ -72,5 +73,5 @@ def summarise_guide(run: GuideRun, weights: Sequence[float] | None = None) -> Gu
         texts=written,
         personal=gains,
         shown=seen.summary(settings.views),
-        findings=findings(accuracies, written, gains, seen.warnings(settings.views), lost),
+        findings=findings(accuracies, written, gains, about, lost),
     )

@@ -12,6 +12,7 @@ from palate.downstream.ppo._run import LEDGERS, PpoSettings, policy_folder
 from palate.downstream.ppo._summary import summarise_ppo
 from palate.report import Document
 from palate.runs import Experiment, Ledger, Reading, Run
+from palate.runs._experiment import DEFAULT_READING
 
 TRAINED = (
     "{path} was trained on this user, and a policy cannot unlearn one user: delete that folder, and copies of its "
@@ -38,7 +39,7 @@ class PpoExperiment(Experiment[PpoSettings, PpoSummary]):
         """Prompts of both sides, the curves, what was shown of held-out users, and what was written for them."""
         return LEDGERS
 
-    def summarise(self, run: Run[PpoSettings], reading: Reading = Reading()) -> PpoSummary:
+    def summarise(self, run: Run[PpoSettings], reading: Reading = DEFAULT_READING) -> PpoSummary:
         """Every number from the curves and from the raw texts, ratings and grades."""
         return summarise_ppo(run)
 

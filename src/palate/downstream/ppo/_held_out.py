@@ -47,7 +47,7 @@ def judge_held_out(
             requests = [_request(settings, prompt.item, prompt.policy_view) for prompt in batch]
             before, after = (_written(policy, requests) for policy in (untrained, trained))
             both = [[*one, *other] for one, other in zip(before, after, strict=True)]
-            lines = _lines(batch, both, reward_model, critic)
+            lines = _lines(settings, batch, both, reward_model, critic)
             ratings = _control_ratings(lines, batch, reward_model, builder, rated)
             texts = _control_texts(settings, batch, trained, critic, builder, shown)
             writer.add(
@@ -138,7 +138,11 @@ def _written(policy: LocalModel, requests: Sequence[WriteRequest]) -> list[list[
 
 
 def _lines(
-    batch: Sequence[Prompt], written: Sequence[Sequence[Written]], reward_model: LoadedModel, critic: Critic
+    settings: PpoSettings,
+    batch: Sequence[Prompt],
+    written: Sequence[Sequence[Written]],
+    reward_model: LoadedModel,
+    critic: Critic,
 ) -> list[HeldOutLine]:
     texts = [tuple(one.text for one in some) for some in written]
     asks = [
@@ -151,6 +155,8 @@ def _lines(
     return [
         HeldOutLine(
             item=prompt.item.id,
+            policy_view=settings.policy_view.name,
+            view=settings.view.name,
             texts=own,
             tokens=tuple(one.tokens for one in some),
             unfinished=tuple(place for place, one in enumerate(some) if not one.finished),

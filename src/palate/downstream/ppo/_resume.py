@@ -32,7 +32,7 @@ from palate.downstream.ppo._run import (
 )
 from palate.engine import require
 from palate.records import PalateError
-from palate.runs import Run, write_document
+from palate.runs import Run, write_report
 
 PAGE_EVERY = 10
 """Steps after which the page is made anew while training goes on."""
@@ -77,8 +77,7 @@ def _write_while_training(run: Run[PpoSettings], trainer: Trainer, checkpoint_ev
                 write_checkpoint(run.folder, line.step, trainer.state())
                 written = time.monotonic()
             if line.step % PAGE_EVERY == 0:
-                summary = PPO.summarise(run)
-                write_document(run.folder, summary, PPO.document(run, summary))
+                write_report(run, PPO.summarise(run))
             on_step(line, trainer.training.steps)
 
 

@@ -90,6 +90,10 @@ class HeldOutLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """One held-out prompt: texts of the untrained policy, then as many of the trained one."""
 
     item: str
+    policy_view: str
+    """What both policies saw of the user."""
+    view: str
+    """What the reward model saw."""
     texts: tuple[str, ...]
     tokens: tuple[int, ...]
     unfinished: tuple[int, ...] = ()

@@ -19,6 +19,7 @@ from palate.downstream._personal import (
     controls,
     personal_findings,
     personal_gains,
+    shared_prompts,
 )
 from palate.downstream.ppo._findings import findings
 from palate.downstream.ppo._results import ByView, Change, PpoSummary, Written
@@ -67,6 +68,7 @@ def summarise_ppo(run: Run[PpoSettings]) -> PpoSummary:
                     *lost,
                     *(findings(curve, before, after, score, reward, agreement) if curve else []),
                     *(seen.warnings(_views(settings)) if lines else []),
+                    *(shared_prompts(items, independent_clusters(items)) if lines else []),
                     *personal_findings(gains),
                 ]
             ),

@@ -8,15 +8,19 @@ import msgspec
 import numpy as np
 
 from palate.downstream._choice import chosen_probabilities
+from palate.downstream._items import ITEMS, PromptItem, Seen
 from palate.downstream._personal import Against, against
+from palate.downstream._samples import SAMPLES
 from palate.downstream.best_of_n._expectations import scores_of_draws
-from palate.downstream.best_of_n._run import BonRun, PromptItem
+from palate.downstream.best_of_n._run import GRADES, RATINGS, BestOfNSettings
+from palate.downstream.best_of_n._run import GRADES as SAMPLE_GRADES
 from palate.downstream.guide._credits import Pairs
 from palate.downstream.guide._run import written_key
 from palate.downstream.steer._results import MEASURES, Decoding, Measure, MethodKind
-from palate.downstream.steer._run import InContext, SteerRun
+from palate.downstream.steer._run import InContext, SteerSettings, guided_part, rated_part, sampled_part
 from palate.evaluation import Ratings
 from palate.records import Grade
+from palate.runs import Run
 from palate.stats import Floats
 from palate.views import ViewSpec
 
@@ -43,13 +47,13 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
 class Parts:
     """Reads the runs of a table and sets everything in the order of the same items."""
 
-    def __init__(self, run: SteerRun) -> None:
+    def __init__(self, run: Run[SteerSettings]) -> None:
         self._run = run
-        self._best = run.best_of(run.settings.best_of_n)
-        self._guided = run.guided()
+        self._best = sampled_part(run, run.settings.best_of_n)
+        self._guided = guided_part(run)
         self._rated: dict[str, Ratings] = {}
-        self.items: Sequence[PromptItem] = self._best.items()
-        self.seen = self._best.seen()
+        self.items: Sequence[PromptItem] = list(self._best.read(ITEMS))
+        self.seen = Seen(self._best, [item.id for item in self.items])
         self._places = {item.id: place for place, item in enumerate(self.items)}
 
     def methods(self) -> list[Method]:
@@ -83,8 +87,8 @@ class Parts:
                 )
         return found
 
-    def _in_context_run(self, one: InContext, decoding: Decoding) -> BonRun:
-        return self._run.best_of(one.greedy if decoding == "greedy" else one.sampled)
+    def _in_context_run(self, one: InContext, decoding: Decoding) -> Run[BestOfNSettings]:
+        return sampled_part(self._run, one.greedy if decoding == "greedy" else one.sampled)
 
     def _best_of_n(self) -> list[Method]:
         settings = self._best.settings
@@ -101,7 +105,7 @@ class Parts:
 
     def _guided_by(self) -> list[Method]:
         weight = self._run.settings.weight
-        items = self._guided.items()
+        items = list(self._guided.read(ITEMS))
         pairs = Pairs(self._guided, items, [0.0, weight])
         found = []
         for model in self._guided.settings.reward_models:
@@ -158,7 +162,7 @@ class Parts:
             views = [ViewSpec(name="none"), own.spec, *(other.spec for other in others)]
             for decoding in DECODINGS:
                 shown = {one.view: rows["in-context", one.name, decoding] for one in (own, *others)}
-                saw = {line.item for line in self._in_context_run(own, decoding).samples().values() if line.parts}
+                saw = {line.item for line in self._in_context_run(own, decoding).read(SAMPLES) if line.parts}
                 where = {own.view: np.array([item.id in saw for item in self.items])}
                 shown["none"] = rows["none", "", decoding]
                 both: tuple[Measure, ...] = ("rouge1", "policy")
@@ -179,28 +183,28 @@ class Parts:
         return self._credits(self._run.settings.reward, label, view)
 
     def _own_accuracy(self, folder: str, view: str) -> Floats:
-        return self._credits(folder, self._run.rated(folder).settings.models[0].label, view)
+        return self._credits(folder, rated_part(self._run, folder).settings.models[0].label, view)
 
     def _credits(self, folder: str, label: str, view: str) -> Floats:
         if folder not in self._rated:
-            self._rated[folder] = Ratings.of(self._run.rated(folder))
+            self._rated[folder] = Ratings.of(rated_part(self._run, folder))
         ratings = self._rated[folder]
         return self._placed(ratings.items, ratings.credits[label, view])
 
     def _text(self, rm: str, view: str, weight: float) -> Columns:
         """What the critic says of guided texts."""
-        marks = self._guided.marks()
+        grades = self._guided.lines(GRADES)
         found: Columns = {measure: np.full(len(self.items), np.nan) for measure in LIKENESS}
         for id, place in self._places.items():
-            line = marks.get(written_key("none", rm, view, weight, id))
+            line = grades.get(written_key("none", rm, view, weight, id))
             for measure in LIKENESS:
-                if line is not None and measure in line.mark.parts:
-                    found[measure][place] = line.mark.parts[measure]
+                if line is not None and measure in line.grade.parts:
+                    found[measure][place] = line.grade.parts[measure]
         return found
 
 
 def _chosen(
-    run: BonRun,
+    run: Run[BestOfNSettings],
     policy_view: str,
     places: dict[str, int],
     *,
@@ -209,12 +213,14 @@ def _chosen(
     oracle: bool = False,
 ) -> Columns:
     """What to expect of the text that a chooser takes, or of any text where nobody chooses."""
-    samples, marks, ratings = run.samples(), run.marks(), run.ratings()
+    samples, grades = run.lines(SAMPLES), run.lines(SAMPLE_GRADES)
+    ratings = {line.key: line.rating for line in run.read(RATINGS)}
     found: Columns = {measure: np.full(len(places), np.nan) for measure in LIKENESS}
     for id, place in places.items():
-        marked, line = marks.get((policy_view, id)), samples.get((policy_view, id))
-        if marked is None or line is None:
+        graded = grades.get((policy_view, id))
+        if graded is None or (policy_view, id) not in samples:
             continue
+        marked = graded.grades
         scores: list[Sequence[float]] | str = [[0.0] * len(marked)]
         if view is not None:
             keys = [(policy_view, rm, view.name, id, draw) for draw in range(view.draws)]
@@ -226,15 +232,15 @@ def _chosen(
         # With several strangers, what to expect of one of them.
         shares = np.mean([chosen_probabilities(some, len(marked)) for some in scores], axis=0)
         for measure in LIKENESS:
-            values = [mark.parts.get(measure) for mark in marked]
+            values = [grade.parts.get(measure) for grade in marked]
             if None not in values:
                 found[measure][place] = float(shares @ np.asarray(values, dtype=np.float64))
     return found
 
 
-def _scores(marks: Sequence[Grade]) -> list[Sequence[float]] | str:
-    found = [mark.score for mark in marks if mark.score is not None]
-    return [found] if len(found) == len(marks) else "a mark is missing"
+def _scores(grades: Sequence[Grade]) -> list[Sequence[float]] | str:
+    found = [grade.score for grade in grades if grade.score is not None]
+    return [found] if len(found) == len(grades) else "a grade is missing"
 
 
 def _known(columns: Columns) -> Columns:

@@ -9,9 +9,10 @@ from typing import Literal
 
 import msgspec
 
-from palate.downstream._personal import PersonalGain, ViewShown
-from palate.report import Finding
-from palate.stats import Figure
+from palate.downstream._items import ViewShown
+from palate.downstream._personal import PersonalGain
+from palate.runs import RunSummary
+from palate.stats import Figure, Tested
 
 MethodKind = Literal["none", "in-context", "best-of-n", "oracle", "guided"]
 Decoding = Literal["sampled", "greedy"]
@@ -43,7 +44,7 @@ class SteerRow(msgspec.Struct, frozen=True, kw_only=True):
     decoding: Decoding
     """Sampled texts are the mean over the samples; greedy ones take the likeliest, or best, token at each step."""
     n: int
-    """Items with a text that has a mark."""
+    """Items with a text that has a grade."""
     users: int
     reward: Figure | None
     """Reward accuracy: how often the reward model scores the user's own text higher."""
@@ -55,8 +56,11 @@ class SteerRow(msgspec.Struct, frozen=True, kw_only=True):
     """Likeness: the cosine between the vectors of the text and of the user's own."""
 
 
-class SteerDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """One method minus another by one measure, on the items that both have."""
+class SteerDifference(Tested, frozen=True, kw_only=True):
+    """One method minus another by one measure, on the items that both have.
+
+    The false discovery rate is held over all differences of the table, personal gains among them.
+    """
 
     about: Literal["over none", "steered or in context"]
     """Over the policy alone with the same decoding; or a reward model's text over in-context learning's."""
@@ -64,26 +68,11 @@ class SteerDifference(msgspec.Struct, frozen=True, kw_only=True):
     other: str
     """Labels of rows."""
     measure: Measure
-    n: int
-    users: int
-    difference: float
-    low: float | None
-    high: float | None
-    p: float
-    q: float
-    """The false discovery rate over all differences of the table, personal gains among them."""
-    carried_by: int | None = None
-    """Without so many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
 
 
-class SteerSummary(msgspec.Struct, frozen=True, kw_only=True):
+class SteerSummary(RunSummary, frozen=True, kw_only=True):
     """Everything that the table says."""
 
-    run: str
-    benchmark: str
-    benchmark_title: str
-    benchmark_hash: str
-    licence: str
     policy: str
     views: list[str]
     """What the reward models see of the user."""
@@ -96,11 +85,6 @@ class SteerSummary(msgspec.Struct, frozen=True, kw_only=True):
     weight: float
     """Of the reward in guided decoding."""
     top_k: int
-    seed: int
-    items: int
-    users: int
-    complete: bool
-    """Whether every part is done."""
     parts: dict[str, str]
     """The folders of the runs that the table is made of, beside its own."""
     rows: list[SteerRow]
@@ -109,4 +93,3 @@ class SteerSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What the user's own view brought over none and over a stranger's, where it shows something."""
     shown: list[ViewShown]
     """What each view of the reward models showed."""
-    findings: list[Finding]

@@ -7,16 +7,15 @@ from typing import Literal
 
 import msgspec
 
-from palate import __version__
-from palate.downstream.best_of_n import BonRun
-from palate.downstream.guide import GuideRun
-from palate.evaluation import Run
-from palate.records import Card, PalateError
-from palate.runs import HashedSettings, RunFolder, file_name
+from palate.downstream.best_of_n import BEST_OF_N
+from palate.downstream.best_of_n._run import BestOfNSettings
+from palate.downstream.guide import GUIDE
+from palate.downstream.guide._settings import GuideSettings
+from palate.evaluation import EVALUATION
+from palate.evaluation import Settings as EvaluationSettings
+from palate.records import PalateError
+from palate.runs import Run, RunSettings, open_run
 from palate.views import ViewSpec
-
-FORMAT = 2
-KIND: Literal["steer"] = "steer"
 
 
 class InContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,17 +39,14 @@ class InContext(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.view}@{self.retriever}" if self.retriever else self.view
 
 
-class SteerSettings(HashedSettings, frozen=True, kw_only=True):
+class SteerSettings(RunSettings, frozen=True, kw_only=True):
     """Folders of runs by name. Each is named after a hash of its own settings, so these say what was measured."""
 
-    kind: Literal["steer"] = KIND
-    benchmark: Card
-    content_hash: str
+    kind: Literal["steer"] = "steer"
     policy: str
     views: list[ViewSpec]
     """What the reward models see of the user."""
     weight: float
-    seed: int
     reward: str
     """Reward models on the pairs."""
     likelihood: str
@@ -58,13 +54,6 @@ class SteerSettings(HashedSettings, frozen=True, kw_only=True):
     best_of_n: str
     guided: str
     in_context: list[InContext]
-    palate: str = __version__
-    format: int = FORMAT
-
-    @property
-    def folder_name(self) -> str:
-        """A name that any file system takes, with ten digits that change with any of the settings."""
-        return f"{file_name(self.benchmark.name)}-steer-{self.hash}"
 
     @property
     def parts(self) -> dict[str, str]:
@@ -84,35 +73,26 @@ class SteerSettings(HashedSettings, frozen=True, kw_only=True):
         return found
 
 
-class SteerRun(RunFolder[SteerSettings]):
-    """The folder of a table, and its parts."""
+def part_folder(run: Run[SteerSettings], name: str) -> Path:
+    """The folder of a part, which lies beside the table's own."""
+    folder = run.folder.resolve().parent / name
+    if not folder.is_dir():
+        raise PalateError(
+            f"{folder} is not there, and the table {run.folder} is made of it. Put it back, or run palate steer again."
+        )
+    return folder
 
-    settings_type = SteerSettings
-    kind = KIND
-    made_by = "palate steer"
 
-    def part(self, name: str) -> Path:
-        """The folder of a part, which lies beside the table's own."""
-        folder = self.folder.resolve().parent / name
-        if not folder.is_dir():
-            raise PalateError(
-                f"{folder} is not there, and the table {self.folder} is made of it. Put it back, or run palate steer "
-                "again."
-            )
-        return folder
+def rated_part(run: Run[SteerSettings], name: str) -> Run[EvaluationSettings]:
+    """A part that rated the pairs."""
+    return open_run(part_folder(run, name), EVALUATION)
 
-    def folders(self) -> list[Path]:
-        """All parts, each once."""
-        return [self.part(name) for name in dict.fromkeys(self.settings.parts.values())]
 
-    def rated(self, name: str) -> Run:
-        """A part that rated the pairs."""
-        return Run.open(self.part(name))
+def sampled_part(run: Run[SteerSettings], name: str) -> Run[BestOfNSettings]:
+    """A part that drew samples."""
+    return open_run(part_folder(run, name), BEST_OF_N)
 
-    def best_of(self, name: str) -> BonRun:
-        """A part that drew samples."""
-        return BonRun.open(self.part(name))
 
-    def guided(self) -> GuideRun:
-        """The part that guided the policy."""
-        return GuideRun.open(self.part(self.settings.guided))
+def guided_part(run: Run[SteerSettings]) -> Run[GuideSettings]:
+    """The part that guided the policy."""
+    return open_run(part_folder(run, run.settings.guided), GUIDE)

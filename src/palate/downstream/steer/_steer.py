@@ -15,13 +15,13 @@ from palate.downstream._policy import Drawing, open_policy
 from palate.downstream._reference import ReferenceCritic
 from palate.downstream.best_of_n import best_of_n
 from palate.downstream.guide import Guiding, guide
+from palate.downstream.steer._experiment import STEER
 from palate.downstream.steer._results import SteerSummary
-from palate.downstream.steer._run import InContext, SteerRun, SteerSettings
-from palate.downstream.steer._summary import summarise_steer
+from palate.downstream.steer._run import InContext, SteerSettings
 from palate.engine import LanguageModel
 from palate.evaluation import evaluate
 from palate.records import Benchmark, Critic, PalateError, unknown_name
-from palate.runs import Progress, as_benchmark, ranks
+from palate.runs import Progress, as_benchmark, begin_run, no_progress, ranks
 from palate.views import resolve_views, retriever_names
 
 
@@ -50,7 +50,7 @@ def steer(
     By default reward models choose and guide seeing nothing of the user, the richest profile there is, and strangers'
     profiles of the same kind; and the policy is shown that profile and a stranger's. Completions become pairs of
     matched length first. Each part is a run of its own, which `palate eval`, `palate bon`
-    and `palate guide` would make alike, so the same call goes on where an earlier one stopped.
+    and `palate guide` would make alike, so call it again to resume.
     """
     benchmark = as_benchmark(benchmark, data_dir)
     pairs = as_pairs(benchmark)
@@ -67,7 +67,7 @@ def steer(
     model: LanguageModel = open_policy(policy, drawing)
     given = _Given(
         pairs=pairs, policy=policy, model=model, critic=judge, writer=writer, budget=budget, limit=limit, seed=seed,
-        out=Path(out), report=progress or (lambda what, done, total: None), retriever=retriever,
+        out=Path(out), report=progress or no_progress, retriever=retriever,
     )  # fmt: skip
     parts = 4 + 3 * len(shown)
     reward = given.rate(reward_models, seen, retriever, f"1/{parts}")
@@ -101,7 +101,7 @@ def steer(
         guided=guided,
         in_context=contexts,
     )
-    return summarise_steer(SteerRun.create_or_resume(Path(out), settings, {}))
+    return STEER.summarise(begin_run(Path(out), STEER, settings))
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):

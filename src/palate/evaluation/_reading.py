@@ -1,18 +1,16 @@
 """What the numbers say, in plain English and in no more words than they bear out.
 
 A gain is called a gain only where q is below .05 and the 95% interval leaves zero out; otherwise the
-sentence says that this run cannot tell it from zero, which is not the same as saying that it is zero.
+sentence says that no gain can be measured, which is not the same as saying that it is zero.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
-from palate.evaluation._report._groups import Group, Row, difference_between, groups, is_control
+from palate.evaluation._groups import Group, Row, difference_between, groups, is_control
 from palate.evaluation._results import Difference, Gain, Summary
-from palate.report._numbers import CLEAR, percent, percent_interval, points, points_interval
+from palate.report import CLEAR, Finding, percent, percent_interval, points, points_interval
 
 Direction = Literal["up", "down", "unclear", "absent"]
 
@@ -20,64 +18,44 @@ USES = "it uses the person"
 NO_PERSONAL_GAIN = "No personal gain is measured here: that is the gain over none and over swapped, of the same model."
 
 
-class Sentence(msgspec.Struct, frozen=True):
-    """What was measured, and what follows from it."""
-
-    numbers: str
-    verdict: str
-
-    @property
-    def text(self) -> str:
-        """Both, as one sentence."""
-        return f"{self.numbers}: {self.verdict}."
-
-
-class Reading(msgspec.Struct, frozen=True):
-    """What this run says of one reward model: a sentence for each view of the person."""
-
-    rm: str
-    sentences: tuple[Sentence, ...]
-
-    @property
-    def text(self) -> str:
-        """The whole reading, which begins with the model's name."""
-        first, *rest = (sentence.text for sentence in self.sentences)
-        return " ".join([f"{self.rm}: {first}", *(text[0].upper() + text[1:] for text in rest)])
-
-
-def readings(summary: Summary) -> list[Reading]:
-    """One reading for each reward model that is neither a control nor the impersonal model of a training run."""
+def readings(summary: Summary) -> list[Finding]:
+    """One for each view of each reward model that is neither a control nor the impersonal model of a training run."""
     impersonal = {one.than for one in summary.over_baseline}
-    return [_read(summary, group) for group in groups(summary) if not group.control and group.rm not in impersonal]
+    shown = [group for group in groups(summary) if not group.control and group.rm not in impersonal]
+    return [finding for group in shown for finding in _read(summary, group)]
 
 
-def _read(summary: Summary, group: Group) -> Reading:
+def _read(summary: Summary, group: Group) -> list[Finding]:
     if all(row.result.accuracy is None for row in group.rows):
-        return Reading(group.rm, (Sentence("no item has a score", "nothing can be said of it"),))
+        return [Finding("note", "no item has a score", "Nothing can be said of it", about=group.rm)]
     profiles = [row for row in group.rows if row.kind == "profile"]
     if not profiles:
-        return Reading(group.rm, (_without_profile(group),))
-    return Reading(group.rm, tuple(_sentence(summary, row) for row in profiles))
+        return [_without_profile(group)]
+    return [_finding(summary, row) for row in profiles]
 
 
-def _without_profile(group: Group) -> Sentence:
+def _without_profile(group: Group) -> Finding:
     row = next(row for row in group.rows if row.result.accuracy is not None)
     result = row.result
     numbers = f"accuracy {percent(result.accuracy)} under {row.label}"
     if result.low is not None:
         numbers += f" (95% {percent_interval(result.low, result.high)})"
-    return Sentence(numbers, "it was never shown a profile of the person, so this run cannot say if it would use one")
+    text = "it was never shown a profile of the person, so this run cannot say if it would use one"
+    return Finding("note", text, numbers, about=group.rm)
 
 
-def _sentence(summary: Summary, row: Row) -> Sentence:
+def _finding(summary: Summary, row: Row) -> Finding:
+    rm = row.result.rm
     if row.result.accuracy is None:
-        return Sentence(f"seeing {row.label}, no item has a score", "nothing can be said of this view")
+        return Finding("note", f"no item has a score under {row.label}", "Nothing can be said of this view", about=rm)
     over_none, over_stranger = direction(row.over_none), direction(row.over_stranger)
-    numbers = f"seeing {row.label} " + _numbers(row.over_none, row.over_stranger)
+    numbers = f"Seeing {row.label} {_numbers(row.over_none, row.over_stranger)}"
     verdict = _VERDICTS[over_none, over_stranger]
     if verdict == USES:
-        verdict += _against_overlap(summary, row) + _against_blind(summary, row)
-    return Sentence(numbers, verdict)
+        return Finding(
+            "good", verdict + _against_overlap(summary, row) + _against_blind(summary, row), numbers, about=rm
+        )
+    return Finding("note", verdict, numbers, about=rm)
 
 
 def direction(gain: Gain | Difference | None) -> Direction:
@@ -115,7 +93,7 @@ def _alone(gain: Gain) -> str:
         case "down":
             return f"costs {points(-gain.gain).removeprefix('+')} points against {whom} ({interval})"
         case _:
-            return f"adds nothing that this run can tell from zero over {whom} ({points(gain.gain)}, {interval})"
+            return f"brings no measurable gain over {whom} ({points(gain.gain)}, {interval})"
 
 
 def _joined(before: Direction, gain: Gain) -> str:
@@ -130,7 +108,7 @@ def _joined(before: Direction, gain: Gain) -> str:
         case _ if before == "unclear":
             return f" or over {whom} ({points(gain.gain)}, {interval})"
         case _:
-            return f", and over {whom} nothing that this run can tell from zero ({points(gain.gain)}, {interval})"
+            return f", and no measurable gain over {whom} ({points(gain.gain)}, {interval})"
 
 
 def _interval(gain: Gain) -> str:

@@ -1,11 +1,12 @@
-"""What the page's interval plots show: accuracies, gains, and differences between models."""
+"""What the page plots: accuracies, the cold start, gains, differences between models, and users one by one."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 
-from palate.evaluation._report._groups import (
+from palate.evaluation._groups import (
     Group,
     Row,
     condensed,
@@ -17,26 +18,29 @@ from palate.evaluation._report._groups import (
     views,
 )
 from palate.evaluation._results import Difference, Gain, OverBaseline, Summary
-from palate.report._interval_plot import (
+from palate.report import (
+    IN_PERCENT,
+    IN_POINTS,
     Band,
+    Chart,
+    Histogram,
+    Histograms,
     IntervalPlot,
     Mark,
     PlotRow,
-    Scale,
-    place_plot,
-    scale_for,
-    shortened,
-)
-from palate.report._numbers import (
+    Step,
     chance_of_error,
+    draw_curves,
+    draw_histogram,
+    draw_intervals,
+    fullest_bin,
     percent,
     percent_interval,
     points,
     points_interval,
+    shortened,
 )
 
-_ACCURACY_STEPS = (0.05, 0.1, 0.2)
-_GAIN_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _PROFILE_SHAPES = ("square", "diamond", "triangle", "hexagon")
 _STRANGER_SHAPES = ("cross", "plus")
 
@@ -62,19 +66,46 @@ def marks(summary: Summary) -> dict[str, Mark]:
     return found
 
 
-def accuracy_plot(summary: Summary) -> IntervalPlot:
+def accuracy_plot(summary: Summary) -> IntervalPlot | None:
     """The forest plot: accuracy by model and view, against chance."""
     looks = marks(summary)
-    bands = [_accuracy_band(group, looks) for group in groups(summary)]
-    scale = scale_for((row for band in bands for row in band.rows), _ACCURACY_STEPS)
-    return place_plot(
-        bands,
-        scale,
-        name="accuracy",
+    return draw_intervals(
+        [_accuracy_band(group, looks) for group in groups(summary)],
+        IN_PERCENT,
         title="Accuracy of each reward model under each view",
-        description=_described(bands),
         axis="accuracy, with 95% interval",
-        tick_text=[f"{100 * value:.0f}%" for value in scale.values()],
+        reference="chance",
+        legend=looks,
+    )
+
+
+def known_of(view: str) -> int | None:
+    """How many judgements a view shows; nothing for views that are no step of the cold-start curve.
+
+    >>> known_of("none"), known_of("judgements:8"), known_of("posts:5")
+    (0, 8, None)
+    """
+    if view == "none":
+        return 0
+    kind, _, number = view.partition(":")
+    return int(number) if kind == "judgements" and number.isdigit() else None
+
+
+def cold_start_chart(summary: Summary) -> Chart | None:
+    """Accuracy against how many judgements of the user are known; nothing where a run has fewer than three steps."""
+    curves: dict[str, list[Step]] = defaultdict(list)
+    if len({known for result in summary.results if (known := known_of(result.view)) is not None}) < 3:
+        return None
+    for result in summary.results:
+        known = known_of(result.view)
+        if known is not None and result.accuracy is not None and not is_control(result.rm):
+            curves[result.rm].append(Step(known, result.accuracy, result.low, result.high))
+    return draw_curves(
+        curves,
+        IN_PERCENT,
+        title="Accuracy against judgements known of the user",
+        axis="judgements known of the user",
+        step="{} known",
     )
 
 
@@ -83,12 +114,13 @@ def gain_plot(summary: Summary) -> IntervalPlot | None:
     # A control that never changes gains nothing by construction: the table has it, the plot need not.
     names = list(dict.fromkeys(gain.rm for gain in summary.gains if gain.gain != 0 or not is_control(gain.rm)))
     names.sort(key=is_control)
-    bands = [_gain_band(summary, rm) for rm in names]
-    return _points_plot(
-        bands,
-        name="gains",
+    return draw_intervals(
+        [_gain_band(summary, rm) for rm in names],
+        IN_POINTS,
         title="Gain of each view over no profile and over somebody else's",
         axis="gain in percentage points, with 95% interval",
+        reference="no difference",
+        legend={"over no profile": OVER_NONE, "over somebody else's profile": OVER_STRANGER},
     )
 
 
@@ -99,11 +131,12 @@ def difference_plot(summary: Summary) -> IntervalPlot | None:
         if view_kind(found.view) == "profile":
             rows[found.rm, found.view].append(_difference_row(found))
     bands = [Band(title=f"{rm}, {view}", dim=is_control(rm), rows=tuple(own)) for (rm, view), own in rows.items()]
-    return _points_plot(
+    return draw_intervals(
         bands,
-        name="differences",
+        IN_POINTS,
         title="Difference in accuracy between models on the same items",
         axis="difference in percentage points, with 95% interval",
+        reference="no difference",
     )
 
 
@@ -114,11 +147,12 @@ def baseline_plot(summary: Summary) -> IntervalPlot | None:
         if view_kind(found.view) == "profile":
             rows[found.rm].append(_baseline_row(found))
     bands = [Band(title=rm, dim=is_control(rm), rows=tuple(own)) for rm, own in rows.items()]
-    return _points_plot(
+    return draw_intervals(
         bands,
-        name="baseline",
+        IN_POINTS,
         title="Each model against the impersonal one",
         axis="difference in percentage points, with 95% interval",
+        reference="no difference",
     )
 
 
@@ -190,30 +224,48 @@ def _difference_row(found: Difference) -> PlotRow:
     )
 
 
-def _points_plot(bands: Sequence[Band], *, name: str, title: str, axis: str) -> IntervalPlot | None:
-    if not bands:
-        return None
-    scale = scale_for((row for band in bands for row in band.rows), _GAIN_STEPS)
-    return place_plot(
-        bands,
-        scale,
-        name=name,
-        title=title,
-        description=_described(bands),
-        axis=axis,
-        tick_text=_whole_points(scale),
+def histograms(summary: Summary) -> list[Histograms]:
+    """Users by their own accuracy, for every model and view that has some; models share one scale, controls another."""
+    users: dict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)
+    for user in summary.user_accuracies:
+        users[user.rm, user.view].append((user.accuracy, user.n))
+    looks = marks(summary)
+    found = []
+    for group in groups(summary):
+        alike = [own for (rm, _), own in users.items() if is_control(rm) == group.control]
+        tallest = max((fullest_bin([accuracy for accuracy, _ in own]) for own in alike), default=1)
+        shown = tuple(
+            _histogram(row, looks[row.label], users[group.rm, row.result.view], tallest)
+            for row in group.rows
+            if users.get((group.rm, row.result.view))
+        )
+        if shown:
+            folded = f"{group.rm}, a control" if group.control else ""
+            found.append(Histograms(title=group.rm, shown=shown, folded=folded))
+    return found
+
+
+def _histogram(row: Row, mark: Mark, users: Sequence[tuple[float, int]], tallest: int) -> Histogram:
+    chance = 0.5 if row.result.chance is None else row.result.chance
+    return draw_histogram(
+        row.label,
+        mark,
+        [accuracy for accuracy, _ in users],
+        reference=chance,
+        expected=sum(_guessing_below(n, chance) for _, n in users),
+        tallest=tallest,
     )
 
 
-def _whole_points(scale: Scale) -> list[str]:
-    return [points(value).replace(".0", "") for value in scale.values()]
-
-
-def _described(bands: Sequence[Band]) -> str:
-    """The plot in words, for those who hear it rather than see it."""
-    sentences = (
-        f"{band.title}: "
-        + ", ".join(f"{row.label} {row.text}{f' ({row.detail})' if row.detail else ''}" for row in band.rows)
-        for band in bands
-    )
-    return ". ".join(sentences) + ". The table below has the same numbers."
+def _guessing_below(n: int, chance: float) -> float:
+    """The probability that a guesser gets less than `chance` of `n` items."""
+    if n < 1 or not 0 < chance < 1:
+        return 0.0
+    most = math.ceil(n * chance - 1e-9)
+    return sum(
+        math.exp(
+            math.lgamma(n + 1) - math.lgamma(right + 1) - math.lgamma(n - right + 1)
+            + right * math.log(chance) + (n - right) * math.log1p(-chance)
+        )
+        for right in range(most)
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""Options that several commands share, each written once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
+
+Many = Annotated[list[str] | None, Parameter(negative="")]
+Flag = Annotated[bool, Parameter(negative="")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ViewOptions:
+    """How users are shown to models."""
+
+    retriever: str = "bm25"
+    """How history is picked: `bm25`, `minilm`, `contriever`, `recent`, `random`, or `./file.py:Name`."""
+    writer: str = "smollm2"
+    """Language model that writes the views `persona` and `plan`: a name, or `name,url=...` for a server."""
+    budget: str | None = None
+    """Maximum size of a profile, such as `words:300` or `tokens:500`. The least relevant pieces go first."""
+    limit: int | None = None
+    """Maximum number of items, drawn by the seed."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """As the functions take it."""
+        return {name: getattr(self, name) for name in ("retriever", "writer", "budget", "limit")}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Where a run goes and how it is drawn."""
+
+    seed: NonNegativeInt = 0
+    """Seed of everything that is drawn at random."""
+    out: Path = Path("runs")
+    """Folder in which run folders are made."""
+    data: Path | None = None
+    """Folder of data sets that palate does not ship [default: $PALATE_DATA]."""
+    json: Flag = False
+    """Print one JSON object, and nothing else, on standard output."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """As the functions take it."""
+        return {"seed": self.seed, "out": self.out, "data_dir": self.data}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SamplingOptions:
+    """How a policy samples."""
+
+    samples: Annotated[int, Parameter(name=["-n", "--samples"])] = 16
+    """N, the number of samples for each prompt."""
+    temperature: float = 1.0
+    """Sampling temperature; 0 takes the likeliest token every time."""
+    top_p: float = 0.9
+    """Nucleus sampling: the share of probability that is drawn from."""
+    tokens: int = 256
+    """Maximum number of tokens of a text."""

@@ -1,0 +1,93 @@
+"""The items that the page of an evaluation lets one browse."""
+
+from __future__ import annotations
+
+import hashlib
+
+from palate.evaluation._asks import presented_order
+from palate.evaluation._groups import is_control
+from palate.evaluation._ratings import Ratings
+from palate.evaluation._run import RatedItem, Settings
+from palate.records import Rating
+from palate.report import ItemCard, ItemRating, ItemText, Outcome
+from palate.runs import Run, profiles_shown, view_label
+from palate.stats import credit
+from palate.views import NO_FURTHER_STRANGER
+
+MOST_BROWSED = 500
+LONGEST_TEXT = 20_000
+"""Characters of one text that the page shows; the run folder holds the whole."""
+
+
+def item_cards(run: Run[Settings], most: int = MOST_BROWSED) -> list[ItemCard]:
+    """The items of the page: all of them, or as many as a page can hold, drawn by their ids."""
+    ratings = Ratings.of(run)
+    drawn = sorted(ratings.items, key=lambda item: hashlib.sha256((item.group or item.id).encode()).digest())[:most]
+    kept = {item.id for item in drawn}
+    draws = {view.name: view.draws for view in run.settings.views}
+    profiles = profiles_shown(run, kept)
+    asked = sorted(ratings.credits, key=lambda key: is_control(key[0]))
+    return [
+        item_card(
+            item,
+            presented_order(item, run.settings.seed),
+            {view: _cut(text) for view, text in profiles.get(item.id, {}).items()},
+            [
+                (rm, view_label(view, draw), rating)
+                for rm, view in asked
+                for draw in range(draws[view])
+                if (rating := ratings.rated(rm, view).get((item.id, draw))) is not None
+                and rating.unscored != NO_FURTHER_STRANGER
+            ],
+        )
+        for item in ratings.items
+        if item.id in kept
+    ]
+
+
+def item_card(
+    item: RatedItem, order: list[int], profiles: dict[str, str], ratings: list[tuple[str, str, Rating]]
+) -> ItemCard:
+    """One comparison with all that was shown and said; its responses stand in the order that the models saw."""
+    facts = {"category": item.category, "difficulty": item.difficulty}
+    return ItemCard(
+        id=item.id,
+        user=item.user_id,
+        prompt=_cut(item.prompt),
+        texts=[
+            ItemText(
+                label=f"Response {place + 1}",
+                text=_cut(item.responses[index]),
+                tags=["preferred by this user"] if index == item.preferred else [],
+                highlighted=index == item.preferred,
+            )
+            for place, index in enumerate(order)
+        ],
+        facts={name: fact for name, fact in facts.items() if fact},
+        profiles=profiles,
+        ratings=[
+            ItemRating(
+                by=rm,
+                view=view,
+                outcome=outcome_of(rating, item.preferred),
+                scores=None if rating.scores is None else [rating.scores[index] for index in order],
+                note=rating.unscored or rating.note,
+                raw=_cut(rating.raw) if rating.raw else None,
+            )
+            for rm, view, rating in ratings
+        ],
+    )
+
+
+def outcome_of(rating: Rating, preferred: int) -> Outcome:
+    """What a rating comes to, for the response that the user preferred."""
+    if rating.scores is None:
+        return "unscored"
+    earned = credit(rating.scores, preferred)
+    return "right" if earned >= 1 else "wrong" if earned <= 0 else "tied"
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST_TEXT:
+        return text
+    return f"{text[:LONGEST_TEXT]}\n[{len(text) - LONGEST_TEXT:,} more characters are in the run folder]"
