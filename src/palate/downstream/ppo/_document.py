@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from palate.downstream._items import browsed, view_table
-from palate.downstream._personal import AGREEMENT, personal_table
+from palate.downstream._personal import AGREEMENT, personal_table, table_section
 from palate.downstream.ppo._results import Change, PpoSummary, StepLine, Written
 from palate.downstream.ppo._run import HeldOutLine, PpoSettings, held_out_prompts
 from palate.report import (
@@ -77,15 +77,16 @@ def ppo_document(run: Run[PpoSettings], summary: PpoSummary, *, users: bool) -> 
         unfinished="Training or judging is not over yet. The numbers will change.",
         findings=summary.findings,
         sections=[
-            held_out
-            and Section(
+            None
+            if held_out is None
+            else Section(
                 title="What held-out users got",
                 name="Held-out users",
                 blocks=[*filter(None, [held_out, parts_table(summary)])],
                 small_print=[footnote(summary)],
                 terminal=True,
             ),
-            _section("Own view", view_scores_table(summary), personal_table(summary.personal)),
+            _own_view(summary),
             Section(
                 title="Training",
                 lead="Each point is a mean over the steps since the last one. A reward that rises while entropy "
@@ -94,16 +95,16 @@ def ppo_document(run: Run[PpoSettings], summary: PpoSummary, *, users: bool) -> 
                 terminal=True,
                 side_by_side=True,
             ),
-            _section("Views", view_table(summary.shown), terminal=False),
+            table_section("Views", view_table(summary.shown)),
         ],
         items=items,
         left_out=summary.test_items - len(items),
     )
 
 
-def _section(name: str, *tables: Table | None, terminal: bool = True) -> Section | None:
-    found = [table for table in tables if table is not None]
-    return Section(title=name, blocks=found, terminal=terminal) if found else None
+def _own_view(summary: PpoSummary) -> Section | None:
+    tables = [*filter(None, [view_scores_table(summary), personal_table(summary.personal)])]
+    return Section(title="The user's own view", name="Own view", blocks=tables, terminal=True) if tables else None
 
 
 def held_out_table(summary: PpoSummary) -> Table | None:
@@ -251,7 +252,7 @@ def _cards(run: Run[PpoSettings]) -> Iterator[ItemCard]:
 def _texts(line: HeldOutLine) -> Iterator[ItemText]:
     """Of the untrained policy, then of the trained one; then what that one wrote seeing somebody else or nobody."""
     half = len(line.texts) // 2
-    rewards = line.rating.scores or [None] * len(line.texts)
+    rewards: Sequence[float | None] = line.rating.scores or [None] * len(line.texts)
     for place, (text, grade, reward) in enumerate(zip(line.texts, line.grades, rewards, strict=True)):
         numbers = {"critic": grade.score, "reward": reward}
         yield ItemText(
@@ -274,7 +275,7 @@ def _ratings(line: HeldOutLine, settings: PpoSettings) -> Iterator[ItemRating]:
     """What the reward model says of both policies' texts, seeing the user, nobody and strangers."""
     rated = [(settings.view.name, line.rating)]
     rated += [(view_label(one.view, one.draw), one.rating) for one in line.ratings]
-    unrated = [None] * sum(len(control.texts) for control in line.written)
+    unrated: list[float | None] = [None] * sum(len(control.texts) for control in line.written)
     for view, rating in rated:
         yield ItemRating(
             by=settings.reward_model.label,

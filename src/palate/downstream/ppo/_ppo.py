@@ -185,6 +185,7 @@ class Trainer:
         self.kl_controller = KLController(training)
         self._at_once = training.batch_tokens
         policy.begin(training, seed)
+        assert training.learning_rate is not None
         # Adam makes steps of one size out of gradients of any size; those that are only rounding stay below epsilon.
         # Not fused: the sampler knows that weights changed by their version, which fused steps do not raise.
         self._optimiser = torch.optim.AdamW(

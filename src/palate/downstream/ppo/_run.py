@@ -129,9 +129,8 @@ def training_curve(run: Run[PpoSettings]) -> list[StepLine]:
 def cut_curve(run: Run[PpoSettings], step: int) -> None:
     """Drop the lines of steps that a checkpoint does not know, since they are taken again."""
     with run.writing():  # nobody else may write meanwhile
-        for ledger in (STEPS, SECONDS):
-            lines = [line for line in run.read(ledger) if line.step <= step]
-            write_whole(run.folder / ledger.name, json_lines(lines))
+        for name, lines in ((STEPS.name, list(run.read(STEPS))), (SECONDS.name, list(run.read(SECONDS)))):
+            write_whole(run.folder / name, json_lines(line for line in lines if line.step <= step))
 
 
 def held_out_prompts(run: Run[PpoSettings]) -> tuple[list[PromptItem], list[HeldOutLine]]:
