@@ -38,7 +38,7 @@ CURVES: dict[str, Callable[[StepLine], float | None]] = {
     "KL, nats a text": lambda line: line.kl,
     "entropy, nats a token": lambda line: line.entropy,
     "length, tokens": lambda line: line.length,
-    "cut off": lambda line: line.truncated,
+    "truncated": lambda line: line.truncated,
     "clip fraction": lambda line: line.clip_fraction,
     "explained variance": lambda line: line.explained_variance,
     "KL coefficient": lambda line: line.kl_coefficient,
@@ -195,7 +195,7 @@ def curve_table(summary: PpoSummary) -> Table:
 
 _COUNTS: dict[str, Callable[[Written], int]] = {
     "empty": lambda one: one.empty,
-    "cut off": lambda one: one.truncated,
+    "truncated": lambda one: one.truncated,
     "without a grade": lambda one: one.unscored,
 }
 
@@ -258,7 +258,7 @@ def _texts(line: HeldOutLine) -> Iterator[ItemText]:
         yield ItemText(
             label=f"{'Trained' if place >= half else 'Untrained'} {place % half + 1}",
             text=text,
-            tags=["cut off"] if place in line.unfinished else [],
+            tags=["truncated"] if place in line.unfinished else [],
             highlighted=place >= half,
             numbers={name: number for name, number in numbers.items() if number is not None},
         )

@@ -1,10 +1,8 @@
 """How a policy is trained and tested. Fields are the options of `palate ppo`, and their docstrings its help."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Self
 
 from palate.records import PalateError
 
@@ -112,7 +110,7 @@ class Training:
                 f"--test-share is the part of the users that is held out, between 0 and 1; not {self.test_share}"
             )
 
-    def resolved(self, device: str) -> Training:
+    def resolved(self, device: str) -> Self:
         """With the learning rate, and the batch for this device, where none were given."""
         rate = LORA_LEARNING_RATE if self.lora else LEARNING_RATE
         batch = GPU_BATCH if device.startswith("cuda") else CPU_BATCH
