@@ -133,7 +133,7 @@ def test_wrong_names_and_paths_are_told_apart(tmp_path: Path) -> None:
             load_benchmark(missing)
     with pytest.raises(PalateError, match="no data in this folder"):
         load_benchmark(tmp_path)
-    with pytest.raises(PalateError, match="unknown option 'size'.*options: none"):
+    with pytest.raises(PalateError, match=r"unknown option 'size'.*options: none"):
         load_benchmark("mini,size=3")
     with pytest.raises(PalateError, match="it takes no argument"):
         load_benchmark("mini:3")
