@@ -15,11 +15,12 @@ KINDS = {
     "methods": "palate.personal:METHODS",
     "retrievers": "palate.views:RETRIEVERS",
     "data": "palate.data:LOADERS",
+    "experiments": "palate.runs:EXPERIMENTS",
 }
 
 
 def list_names(
-    kind: Literal["rm", "views", "critics", "methods", "retrievers", "data"] | None = None,
+    kind: Literal["rm", "views", "critics", "methods", "retrievers", "data", "experiments"] | None = None,
     /,
     *,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -29,7 +30,7 @@ def list_names(
     Parameters
     ----------
     kind
-        `rm` (for `--rm`), `views`, `critics`, `methods`, `retrievers` or `data`.
+        `rm` (for `--rm`), `views`, `critics`, `methods`, `retrievers`, `data` or `experiments` (kinds of run).
     json
         Print one JSON object, and nothing else, on standard output.
     """
