@@ -9,14 +9,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from palate import __version__
 from palate.records._errors import PalateError, describe_error
 from palate.records._spec import Spec, did_you_mean, parse_spec, unknown_name
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 T = TypeVar("T")
 Made = TypeVar("Made")
@@ -63,7 +65,8 @@ class Registry(Generic[T]):
         """Give a function or class a name; the first line of its docstring describes it."""
 
         def register(target: T) -> T:
-            self._entries[name] = ((inspect.getdoc(target) or "").partition("\n")[0], target)
+            about = inspect.getdoc(target) or f"From {getattr(target, '__module__', 'elsewhere')}."
+            self._entries[name] = (about.partition("\n")[0], target)
             return target
 
         return register
@@ -72,7 +75,7 @@ class Registry(Generic[T]):
         """Every name with its description: the built-in ones in their order, then those of installed packages."""
         for name, (about, _) in self._entries.items():
             yield name, about
-        for point in sorted(entry_points(group=self.group)):
+        for point in sorted(_points(self.group)):
             if point.name not in self._entries:
                 yield point.name, f"From {_source(point)}."
 
@@ -94,7 +97,7 @@ class Registry(Generic[T]):
             return Found(_imported(target) if isinstance(target, str) else target, BUILT_IN, spec)
         if spec.name.endswith(".py") or "/" in spec.name:
             return self._in_file(spec)
-        for point in entry_points(group=self.group, name=spec.name):
+        for point in _points(self.group).select(name=spec.name):
             try:
                 return Found(point.load(), _source(point), spec)
             except Exception as error:
@@ -170,7 +173,13 @@ def _imported(target: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-def _source(point: Any) -> str:
+def _points(group: str) -> EntryPoints:
+    from importlib.metadata import entry_points  # 20 ms that `palate --help` can do without
+
+    return entry_points(group=group)
+
+
+def _source(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
 
 
