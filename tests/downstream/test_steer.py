@@ -13,7 +13,18 @@ pytest.importorskip("rouge_score", reason="the critic reference needs .[downstre
 
 from palate.cli import main
 from palate.data import Pseudonyms, pairs_from_completions, write_benchmark
-from palate.downstream import BonRun, Drawing, SteerRun, SteerSummary, best_of_n, print_steer, steer, steer_markdown, steer_page, write_steer
+from palate.downstream import (
+    BonRun,
+    Drawing,
+    SteerRun,
+    SteerSummary,
+    best_of_n,
+    print_steer,
+    steer,
+    steer_markdown,
+    steer_page,
+    write_steer,
+)
 from palate.downstream.guide._run import GuideRun
 from palate.downstream.best_of_n._summary import summarise_best_of_n
 from palate.downstream.guide._summary import summarise_guide
