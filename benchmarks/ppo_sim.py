@@ -43,16 +43,15 @@ from rich.console import Console
 from rich.table import Table
 
 from palate.data import load_benchmark
-from palate.records import Draft, Grade
-from palate.downstream.ppo._run import PpoRun
 from palate.downstream import PpoSummary, Training, ppo
-from palate.simulate import SimulatedCritic, SimulatedReward, taste_of, utility
 from palate.downstream.ppo._files import write_ppo
+from palate.downstream.ppo._run import PpoRun
 from palate.engine import Failure, LocalModel, Sampling, WriteRequest
 from palate.personal import PersonalModel
-from palate.records import Ask, Benchmark, Rating, RewardModel, View
+from palate.records import Ask, Benchmark, Draft, Grade, Rating, RewardModel, View
 from palate.report import percent
 from palate.rewards import conversation, load_reward_model, rate
+from palate.simulate import SimulatedCritic, SimulatedReward, taste_of, utility
 from palate.stats import Estimate, Quantity, Resamples, independent_clusters, intervals, ratio
 from palate.views import ViewBuilder, parse_view
 

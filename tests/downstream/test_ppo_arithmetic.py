@@ -10,12 +10,12 @@ torch = pytest.importorskip("torch")
 
 from palate.downstream import Training  # noqa: E402
 from palate.downstream.ppo._ppo import (  # noqa: E402
+    KLController,
     advantages_and_returns,
     entropies,
     leave_one_out,
     log_probabilities,
     policy_losses,
-    steered,
     token_rewards,
     value_losses,
     whiten,
@@ -51,7 +51,7 @@ def test_a_token_that_pays_for_its_own_divergence_has_the_gradient_of_the_diverg
     [exact] = torch.autograd.grad((logs.exp() * (logs - reference)).sum(), logits)
     logs = logits.log_softmax(0)
     old, there = logs.detach(), torch.ones_like(logs, dtype=torch.bool)
-    losses, _ = policy_losses(logs, old, reference - old, there, clip=0.2)
+    losses, _ = policy_losses(logs, old, reference - old, there, clip_range=0.2)
     [found] = torch.autograd.grad((old.exp() * losses).sum(), logits)
     assert torch.allclose(found, exact, atol=1e-12)
 
@@ -59,15 +59,15 @@ def test_a_token_that_pays_for_its_own_divergence_has_the_gradient_of_the_diverg
 def test_generalised_advantages() -> None:
     rewards = torch.tensor([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
     values = torch.tensor([[0.5, 1.0, 0.5], [1.0, 2.0, 9.0]])  # the 9 stands on padding
-    advantages, returns = advantages_and_returns(rewards, values, MASK, discount=0.9, trace=0.8)
-    # First text: surprises 1 + 0.9 * 1 - 0.5, 0 + 0.9 * 0.5 - 1 and 2 - 0.5; each adds 0.72 of the next advantage.
+    advantages, returns = advantages_and_returns(rewards, values, MASK, gamma=0.9, gae_lambda=0.8)
+    # First text: TD errors 1 + 0.9 * 1 - 0.5, 0 + 0.9 * 0.5 - 1 and 2 - 0.5; each adds 0.72 of the next advantage.
     assert near(advantages, [[1.7816, 0.53, 1.5], [1.52, 1.0, 0.0]])
     assert near(returns, [[2.2816, 1.53, 2.0], [2.52, 3.0, 0.0]])
 
 
-def test_without_trace_or_values_the_advantage_is_all_that_comes() -> None:
+def test_without_decay_or_values_the_advantage_is_all_that_comes() -> None:
     rewards = torch.tensor([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
-    advantages, _ = advantages_and_returns(rewards, torch.zeros(2, 3), MASK, discount=1.0, trace=1.0)
+    advantages, _ = advantages_and_returns(rewards, torch.zeros(2, 3), MASK, gamma=1.0, gae_lambda=1.0)
     assert near(advantages, [[3.0, 2.0, 2.0], [3.0, 3.0, 0.0]])
 
 
@@ -104,7 +104,7 @@ def test_ratios_are_clipped_on_the_side_that_would_gain() -> None:
     new = torch.tensor([1.5, 1.5, 0.5, 0.5, 1.1, 7.0]).log()[None]
     advantages = torch.tensor([[1.0, -1.0, 1.0, -1.0, 1.0, 1.0]])
     mask = torch.tensor([[True] * 5 + [False]])
-    losses, clipped = policy_losses(new, torch.zeros(1, 6), advantages, mask, clip=0.2)
+    losses, clipped = policy_losses(new, torch.zeros(1, 6), advantages, mask, clip_range=0.2)
     assert near(losses, [[-1.2, 1.5, -0.5, 0.8, -1.1, 0.0]])
     assert clipped.tolist() == [[True, False, False, True, False, False]]
 
@@ -113,12 +113,20 @@ def test_values_are_held_near_the_old_ones() -> None:
     new, old = torch.tensor([[1.0, 0.1, 5.0]]), torch.tensor([[0.0, 0.0, 0.0]])
     returns, mask = torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([[True, True, False]])
     # (1 - 2)^2 against (0.2 - 2)^2; a move within the clip counts as it is
-    assert near(value_losses(new, old, returns, mask, clip=0.2), [[0.5 * 3.24, 0.5 * 0.81, 0.0]])
+    assert near(value_losses(new, old, returns, mask, clip_range=0.2), [[0.5 * 3.24, 0.5 * 0.81, 0.0]])
 
 
-def test_the_coefficient_follows_the_target() -> None:
-    training = Training(kl=0.1, kl_target=4.0, kl_horizon=1000, prompts=10, samples=10)
-    assert steered(0.1, 8.0, training) == pytest.approx(0.1 * (1 + 0.2 * 0.1))  # twice too far counts as a fifth
-    assert steered(0.1, 4.4, training) == pytest.approx(0.1 * (1 + 0.1 * 0.1))
-    assert steered(0.1, 0.0, training) == pytest.approx(0.1 * (1 - 0.2 * 0.1))
-    assert steered(0.1, 8.0, Training(kl=0.1)) == 0.1
+@pytest.mark.parametrize(
+    ("divergence", "factor"),
+    [(8.0, 1 + 0.2 * 0.1), (4.4, 1 + 0.1 * 0.1), (0.0, 1 - 0.2 * 0.1)],  # twice too far counts as a fifth
+)
+def test_the_coefficient_follows_the_target(divergence: float, factor: float) -> None:
+    controller = KLController(Training(kl=0.1, kl_target=4.0, kl_horizon=1000, prompts=10, samples=10))
+    controller.update(divergence)
+    assert controller.coefficient == pytest.approx(0.1 * factor)
+
+
+def test_without_a_target_the_coefficient_stays() -> None:
+    controller = KLController(Training(kl=0.1))
+    controller.update(8.0)
+    assert controller.coefficient == 0.1

@@ -18,13 +18,13 @@ from number_game import numbers
 
 from palate.cli import main
 from palate.data import write_benchmark
-from palate.downstream.ppo._run import PpoRun
-from palate.downstream import PpoSummary, StepLine, Training, ppo
-from palate.downstream.ppo._page import ppo_page
-from palate.downstream.ppo._summary import summarise_ppo
+from palate.downstream import PPO, PpoSummary, StepLine, Training, ppo
 from palate.downstream.ppo._findings import warnings_of
-from palate.downstream.ppo._terminal import spark
+from palate.downstream.ppo._run import training_curve
+from palate.downstream.ppo._watch import spark
 from palate.records import PalateError
+from palate.report import document_page
+from palate.runs import open_run
 from tiny_models import TinyModels
 
 torch = pytest.importorskip("torch")
@@ -49,7 +49,15 @@ class Broken:
         return [Rating([float("nan")] * len(ask.responses)) for ask in asks]
 """
 SMALL = ["--view", "none", "--prompts", "4", "-n", "2", "--tokens", "6", "--limit", "60", "--test-samples", "2"]
-RAW = ("settings.json", "split.json", "steps.jsonl", "held_out.jsonl", "policy/model.safetensors")
+RAW = (
+    "settings.json",
+    "items.jsonl",
+    "steps.jsonl",
+    "parts.jsonl",
+    "views.jsonl",
+    "held_out.jsonl",
+    "policy/model.safetensors",
+)
 
 
 def command(model: Path, *words: str, rm: str = "./slow.py:Slow", critic: str = CRITIC) -> list[str]:
@@ -98,7 +106,8 @@ def test_from_one_end_to_the_other(tiny_models: TinyModels, place: Path, capsys:
     assert "step 10 of 11: reward" in shown.err
     [run] = place.glob("runs/mini-rloo-slow-*")
     made = {file.name for file in run.iterdir()}
-    assert made == {*RAW[:4], "views.jsonl", "seconds.jsonl", "policy", "report.html", "report.md", "summary.json"}
+    reports = {"report.html", "report.md", "results.csv", "summary.json"}
+    assert made == {*RAW[:-1], "seconds.jsonl", "policy", *reports}
     done(*words, "--json")
     said = capsys.readouterr().out
     summary = msgspec.json.decode(said, type=PpoSummary)
@@ -120,20 +129,22 @@ def test_from_one_end_to_the_other(tiny_models: TinyModels, place: Path, capsys:
     (run / "summary.json").unlink()
     done("report", f"runs/{run.name}", "--json")
     assert capsys.readouterr().out == said
-    assert summary.examples
+    page = (run / "report.html").read_text()
+    for word in ("Untrained 1", "Trained, seeing none 1", "KL coefficient", "What held-out users got"):
+        assert word in page
+    people = {item["user_id"] for item in map(msgspec.json.decode, (run / "items.jsonl").open("rb"))}
     done("report", f"runs/{run.name}", "--json", "--without-users")
-    assert msgspec.json.decode(capsys.readouterr().out, type=PpoSummary) == msgspec.structs.replace(
-        summary, examples=[]
-    )
+    assert capsys.readouterr().out == said  # the summary itself tells of nobody
+    page = (run / "report.html").read_text()
+    assert "Untrained 1" not in page
+    assert not [user for user in people if user in page]
     with pytest.raises(SystemExit) as left:
         main(["report", str(run), "--read-again"])
     assert left.value.code == 2
-    for word in ("Before and after", "KL coefficient", "What held-out users got"):
-        assert word in ppo_page(summary)
     assert not any("share prompts" in finding.text for finding in summary.findings)
-    lines = [msgspec.json.decode(line) | {"prompt": "?"} for line in (run / "held_out.jsonl").open("rb")]
-    (run / "held_out.jsonl").write_bytes(msgspec.json.Encoder().encode_lines(lines))
-    assert any("users share prompts" in finding.text for finding in summarise_ppo(PpoRun.open(run)).findings)
+    lines = [msgspec.json.decode(line) | {"prompt": "?"} for line in (run / "items.jsonl").open("rb")]
+    (run / "items.jsonl").write_bytes(msgspec.json.Encoder().encode_lines(lines))
+    assert any("users share prompts" in finding.text for finding in PPO.summarise(open_run(run)).findings)
 
 
 def test_the_trained_policy_is_a_folder_like_any_other(tiny_models: TinyModels, place: Path) -> None:
@@ -221,12 +232,12 @@ def test_two_processes_end_where_one_does(tiny_models: TinyModels, place: Path) 
     said, errors = both.communicate()
     assert both.returncode == 0, errors
     assert said.count('"run":') == 1
-    one, two = (PpoRun.open(next(place.glob(f"{name}/mini-ppo-*"))) for name in ("one", "two"))
-    for alone, shared in zip(one.steps(), two.steps(), strict=True):
+    one, two = (training_curve(open_run(next(place.glob(f"{name}/mini-ppo-*")))) for name in ("one", "two"))
+    for alone, shared in zip(one, two, strict=True):
         assert alone.reward == pytest.approx(shared.reward, rel=1e-9)
         assert alone.kl == pytest.approx(shared.kl, abs=1e-3)
         assert alone.explained_variance == pytest.approx(shared.explained_variance, abs=1e-3)
-    assert abs(one.steps()[-1].kl) > 1e-2
+    assert abs(one[-1].kl) > 1e-2
 
 
 @pytest.mark.parametrize(
@@ -236,9 +247,9 @@ def test_two_processes_end_where_one_does(tiny_models: TinyModels, place: Path) 
         (["--steps", "0"], "--steps is a number from 1"),
         (["--kl", "-1"], "--kl is 0 or more"),
         (["--kl", "0", "--kl-target", "3"], "--kl-target"),
-        (["--trace", "1.5"], "--trace is from 0 to 1"),
+        (["--gae-lambda", "1.5"], "--gae-lambda is from 0 to 1"),
         (["--algorithm", "rloo", "-n", "1"], "--samples is 2 at least"),
-        (["--algorithm", "rloo", "--value-clip", "0.3"], "--value-clip is of no use with rloo"),
+        (["--algorithm", "rloo", "--value-clip-range", "0.3"], "--value-clip-range is of no use with rloo"),
         (["--kl-horizon", "50"], "--kl-horizon says how soon the coefficient answers to --kl-target"),
         (["--minibatches", "99"], "--minibatches 99 is more than the texts of a step"),
         (["--test-share", "0"], "--test-share"),
@@ -280,20 +291,20 @@ def test_a_policy_without_a_template_is_refused(tiny_models: TinyModels, place: 
 
 
 def test_another_reward_model_has_another_folder(tiny_models: TinyModels, place: Path) -> None:
-    training = Training(steps=1, prompts=1, samples=1, tokens=2, minibatches=1)
+    training = Training(steps=1, prompts=1, samples=1, tokens=2, minibatches=1, test_samples=1)
     write_benchmark(numbers(12), place / "numbers")
     runs = set()
     for source in (SLOW, SLOW.replace("% 101", "% 7")):
         (place / "slow.py").write_text(source)
         for model in ("shortest", "./slow.py:Slow"):
             policy = f"{tiny_models.causal()},device=cpu"
-            runs.add(ppo("numbers", policy, model, CRITIC, view="none", training=training, test_samples=1).run)
+            runs.add(ppo("numbers", policy, model, CRITIC, view="none", training=training).run)
     assert len(runs) == 3  # shortest once, and Slow twice, whose file was changed
 
 
 def curve(**ends: tuple[float, float]) -> list[StepLine]:
     """Twenty steps that go straight from one number to another."""
-    still = dict.fromkeys(StepLine.__struct_fields__, (1.0, 1.0)) | {"cut_off": (0.0, 0.0)} | ends
+    still = dict.fromkeys(StepLine.__struct_fields__, (1.0, 1.0)) | {"truncated": (0.0, 0.0)} | ends
     lines = []
     for step in range(20):
         values = {name: first + (last - first) * step / 19 for name, (first, last) in still.items()}
@@ -340,9 +351,10 @@ def test_a_run_that_is_under_way_can_be_read(tiny_models: TinyModels, place: Pat
             on_step=stop,
         )
     [run] = place.glob("runs/*")
-    summary = summarise_ppo(PpoRun.open(run))
+    opened = open_run(run)
+    summary = PPO.summarise(opened)
     assert (len(summary.curve), summary.complete, summary.score) == (2, False, None)
-    assert "not over yet" in ppo_page(summary)
+    assert "not over yet" in document_page(PPO.document(opened, summary))
 
 
 def test_a_curve_that_was_lost_is_told(tiny_models: TinyModels, place: Path) -> None:
@@ -364,4 +376,4 @@ def test_a_curve_that_was_lost_is_told(tiny_models: TinyModels, place: Path) -> 
     (run / "steps.jsonl").write_bytes(b"")
     said: list[str] = []
     go(None, said)
-    assert "going on after step 2 of 3; steps.jsonl holds 0 of these steps only" in said
+    assert "resuming after step 2 of 3; steps.jsonl holds 0 of these steps only" in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,9 +56,7 @@ def trainer(
 
 
 def changed(training: Training = SMALL, **changes: object) -> Training:
-    import msgspec
-
-    return msgspec.structs.replace(training, **changes)
+    return replace(training, **changes)  # type: ignore[arg-type]
 
 
 def weights(one: Trainer) -> list[torch.Tensor]:
@@ -113,7 +112,7 @@ def test_paid_for_brevity_texts_get_shorter(tmp_path: Path) -> None:
     training = changed(tokens=16, samples=16, steps=20, kl=0.01)
     curve = list(trainer(folder, "shortest", training).run())
     assert mean(curve[-4:], "length") < 0.6 * mean(curve[:4], "length")
-    assert mean(curve[-4:], "cut_off") < mean(curve[:4], "cut_off")
+    assert mean(curve[-4:], "truncated") < mean(curve[:4], "truncated")
 
 
 def mean(lines: Sequence[StepLine], name: str) -> float:
@@ -140,9 +139,9 @@ def test_texts_that_are_cut_off_can_be_fined(tmp_path: Path) -> None:
     model = build("llama")
     model.generation_config.eos_token_id = [tokenizer().eos_token_id, *range(60, 80)]
     folder = save(tmp_path / "model", model)
-    training = changed(tokens=8, samples=16, steps=20, cut_off_penalty=3.0)
+    training = changed(tokens=8, samples=16, steps=20, truncation_penalty=3.0)
     curve = list(trainer(folder, Pays(lambda _: 1.0), training).run())
-    assert mean(curve[-3:], "cut_off") < mean(curve[:3], "cut_off") - 0.2
+    assert mean(curve[-3:], "truncated") < mean(curve[:3], "truncated") - 0.2
 
 
 @pytest.mark.parametrize("lora", [0, 4])

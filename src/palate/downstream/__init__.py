@@ -9,11 +9,21 @@ from palate.downstream._rubric import RubricCritic
 from palate.downstream._samples import SHARED_SAMPLES, SampleLine, SampleSet, SampleSettings
 from palate.downstream.best_of_n import BEST_OF_N, BestOfNSummary, best_of_n
 from palate.downstream.guide import GUIDE, GuideSummary, Guiding, guide, tilted
-from palate.downstream.ppo import PPO, PpoSummary, StepLine, Training, ppo, watching
+from palate.downstream.ppo import (
+    CHECKPOINT_EVERY,
+    PPO,
+    PpoSummary,
+    StepLine,
+    Training,
+    is_main_process,
+    ppo,
+    watching,
+)
 from palate.downstream.steer import STEER, SteerSummary, steer
 
 __all__ = [
     "BEST_OF_N",
+    "CHECKPOINT_EVERY",
     "CRITICS",
     "GUIDE",
     "PPO",
@@ -37,6 +47,7 @@ __all__ = [
     "chosen_probabilities",
     "divergence_bound",
     "guide",
+    "is_main_process",
     "make_critic",
     "pairs_against_policy",
     "ppo",

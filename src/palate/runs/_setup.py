@@ -61,14 +61,14 @@ def set_up(
     views: Sequence[ViewSpec],
     *,
     retriever: str,
-    writer: str,
+    writer: str | Writer,
     budget: str | None,
     limit: int | None,
     seed: int,
 ) -> Setup[ItemType]:
     """Refuse views that the benchmark cannot show, before anything is loaded."""
     allowance = parse_budget(budget) if budget else None
-    author = Writer(open_by_spec(writer)) if any(map(is_written, views)) else None
+    author = as_writer(writer) if any(map(is_written, views)) else None
     builder = ViewBuilder(benchmark, retriever=retriever, budget=allowance, seed=seed, writer=author)
     for spec in views:
         builder.require(spec)
@@ -83,6 +83,11 @@ def set_up(
         limit=limit,
         seed=seed,
     )
+
+
+def as_writer(writer: str | Writer) -> Writer:
+    """Who writes personas and plans by name, or the one that was given, as where two set-ups share it."""
+    return writer if isinstance(writer, Writer) else Writer(open_by_spec(writer))
 
 
 def as_benchmark(benchmark: str | Path | Benchmark, data_dir: str | Path | None) -> Benchmark:

@@ -1,25 +1,24 @@
 """Training a policy with a reward model (PPO, RLOO), judged on users and prompts that it was not trained on."""
 
-from palate.downstream.ppo._files import write_ppo
-from palate.downstream.ppo._markdown import ppo_markdown
-from palate.downstream.ppo._page import ppo_page
+from palate.downstream.ppo._experiment import PPO
 from palate.downstream.ppo._results import PpoSummary, StepLine
-from palate.downstream.ppo._run import PpoRun
-from palate.downstream.ppo._settings import Training
-from palate.downstream.ppo._summary import summarise_ppo
-from palate.downstream.ppo._terminal import print_ppo, watching
-from palate.downstream.ppo._train import ppo
+from palate.downstream.ppo._run import HELD_OUT, HeldOutLine, held_out_prompts, policy_folder, training_curve
+from palate.downstream.ppo._train import CHECKPOINT_EVERY, ppo
+from palate.downstream.ppo._training import Training
+from palate.downstream.ppo._watch import is_main_process, watching
 
 __all__ = [
-    "PpoRun",
+    "CHECKPOINT_EVERY",
+    "HELD_OUT",
+    "PPO",
+    "HeldOutLine",
     "PpoSummary",
     "StepLine",
     "Training",
+    "held_out_prompts",
+    "is_main_process",
+    "policy_folder",
     "ppo",
-    "ppo_markdown",
-    "ppo_page",
-    "print_ppo",
-    "summarise_ppo",
+    "training_curve",
     "watching",
-    "write_ppo",
 ]

@@ -13,7 +13,7 @@ COLLAPSED = 0.5
 """Entropy below this part of what it was."""
 RUN_AWAY = 1.5
 """Length beyond this many times what it was, or below its inverse."""
-CUT_OFF = 0.3
+TRUNCATED = 0.3
 """So much more of the texts being cut off is running away too: there is no room left to grow."""
 FEWEST_STEPS = 10
 
@@ -28,7 +28,7 @@ def warnings_of(curve: Sequence[StepLine]) -> list[str]:
     def means(name: str) -> tuple[float, float]:
         return tuple(float(np.mean([getattr(line, name) for line in part])) for part in (first, last))  # type: ignore[return-value]
 
-    entropy, length, cut_off = (means(name) for name in ("entropy", "length", "cut_off"))
+    entropy, length, truncated = (means(name) for name in ("entropy", "length", "truncated"))
     found = []
     if _rises([line.reward for line in first], [line.reward for line in last]):
         if entropy[1] < COLLAPSED * entropy[0]:
@@ -36,10 +36,10 @@ def warnings_of(curve: Sequence[StepLine]) -> list[str]:
                 f"reward rises while entropy collapses, from {entropy[0]:.2f} to {entropy[1]:.2f} nats a token: the "
                 "policy says the same again and again. Raise --kl or lower --learning-rate"
             )
-        if length[1] > RUN_AWAY * length[0] or cut_off[1] > cut_off[0] + CUT_OFF:
+        if length[1] > RUN_AWAY * length[0] or truncated[1] > truncated[0] + TRUNCATED:
             found.append(
                 f"reward rises while length runs away, from {length[0]:.0f} to {length[1]:.0f} tokens with "
-                f"{cut_off[1]:.0%} cut off: the reward model may pay for length"
+                f"{truncated[1]:.0%} cut off: the reward model may pay for length"
             )
         elif length[1] < length[0] / RUN_AWAY:
             found.append(

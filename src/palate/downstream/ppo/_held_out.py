@@ -14,54 +14,50 @@ from palate.downstream._critics import judged
 from palate.downstream._personal import controls
 from palate.downstream._policy import item_seed
 from palate.downstream.ppo._prompts import Prompt, fitted
-from palate.downstream.ppo._run import ControlRating, ControlTexts, HeldOutLine, PpoRun
+from palate.downstream.ppo._run import HELD_OUT, ControlRating, ControlTexts, HeldOutLine, PpoSettings
 from palate.engine import Failure, LocalModel, Sampling, WriteRequest, Written
-from palate.records import Ask, Comparison, Critic, Draft, PalateError, View
+from palate.records import Ask, Critic, Draft, PalateError, View
 from palate.rewards import conversation, rate
-from palate.runs import Appender, Item, LoadedModel, Progress, keep_views
-from palate.views import STRANGERS, ViewBuilder, ViewSpec
+from palate.runs import Item, LoadedModel, Progress, Run, chunks, keep_views
+from palate.views import STRANGERS, ViewBuilder, ViewSpec, drawn
 
 AT_ONCE = 256
-"""Texts of each policy before their marks are on the disk."""
+"""Texts of each policy before their grades are on the disk."""
 
 
 def judge_held_out(
-    run: PpoRun,
+    run: Run[PpoSettings],
     prompts: Sequence[Prompt],
     untrained: LocalModel,
     trained: LocalModel,
     reward_model: LoadedModel,
     critic: Critic,
     builder: ViewBuilder,
-    report: Progress,
+    progress: Progress,
 ) -> None:
-    """Write, rate and mark what is missing. Both policies' texts are one ask, so that their rewards compare."""
+    """Write, rate and grade what is missing. Both policies' texts are one ask, so that their rewards compare."""
     settings, items = run.settings, [prompt.item for prompt in prompts]
     rated, shown = controls(settings.view, strangers=STRANGERS), controls(settings.policy_view, strangers=1)
-    some = max(1, AT_ONCE // run.settings.test_samples)
-    appender = Appender(run.folder / "held_out.jsonl")
-    try:
-        keep_views(run.folder, builder, (settings.view, settings.policy_view, *rated, *shown), items)
-        known = run.held_out()
-        pending = [prompt for prompt in prompts if prompt.item.id not in known]
-        for start in range(0, len(pending), some):
-            report("both policies write for held-out users", len(known) + start, len(prompts))
-            batch = pending[start : start + some]
-            requests = [_request(run, prompt.item, prompt.policy_view) for prompt in batch]
+    what = "both policies write for held-out users"
+    with run.writing() as writer:
+        keep_views(writer, builder, (settings.view, settings.policy_view, *rated, *shown), items)
+        pending = [prompt for prompt in prompts if prompt.item.id not in writer.keys(HELD_OUT)]
+        for batch in chunks(pending, max(1, AT_ONCE // settings.training.test_samples)):
+            progress(what, len(writer.keys(HELD_OUT)), len(prompts))
+            requests = [_request(settings, prompt.item, prompt.policy_view) for prompt in batch]
             before, after = (_written(policy, requests) for policy in (untrained, trained))
             both = [[*one, *other] for one, other in zip(before, after, strict=True)]
-            lines = _lines(batch, both, reward_model, critic)
+            lines = _lines(settings, batch, both, reward_model, critic)
             ratings = _control_ratings(lines, batch, reward_model, builder, rated)
-            texts = _control_texts(run, batch, trained, critic, builder, shown)
-            appender.append(
+            texts = _control_texts(settings, batch, trained, critic, builder, shown)
+            writer.add(
+                HELD_OUT,
                 [
                     msgspec.structs.replace(line, ratings=tuple(ratings[line.item]), written=tuple(texts[line.item]))
                     for line in lines
-                ]
+                ],
             )
-    finally:
-        appender.close()
-    report("both policies wrote for held-out users", len(prompts), len(prompts))
+    progress(what, len(prompts), len(prompts))
 
 
 def _control_ratings(
@@ -73,21 +69,20 @@ def _control_ratings(
 ) -> dict[str, list[ControlRating]]:
     """By item: the same texts rated by who sees nothing of the user, and by who sees strangers."""
     found: dict[str, list[ControlRating]] = {line.item: [] for line in lines}
-    for spec in views:
-        for draw in range(spec.draws):
-            built = builder.build(spec, [prompt.item for prompt in batch], draw=draw)
-            asks = [
-                Ask(id=line.item, prompt=line.prompt, responses=line.texts, view=view)
-                for line, view in zip(lines, built, strict=True)
-                if isinstance(view, View)
-            ]
-            for ask, rating in zip(asks, rate(reward_model.model, asks) if asks else [], strict=True):
-                found[ask.id].append(ControlRating(view=spec.name, draw=draw, user_id=ask.view.user_id, rating=rating))
+    for spec, draw in drawn(views):
+        built = builder.build(spec, [prompt.item for prompt in batch], draw=draw)
+        asks = [
+            Ask(id=line.item, prompt=prompt.item.prompt, responses=line.texts, view=view)
+            for line, prompt, view in zip(lines, batch, built, strict=True)
+            if isinstance(view, View)
+        ]
+        for ask, rating in zip(asks, rate(reward_model.model, asks) if asks else [], strict=True):
+            found[ask.id].append(ControlRating(view=spec.name, draw=draw, user_id=ask.view.user_id, rating=rating))
     return found
 
 
 def _control_texts(
-    run: PpoRun,
+    settings: PpoSettings,
     batch: Sequence[Prompt],
     trained: LocalModel,
     critic: Critic,
@@ -99,38 +94,38 @@ def _control_texts(
     for spec in views:
         built = builder.build(spec, [prompt.item for prompt in batch])
         asked = [
-            (prompt.item, fitted(trained, prompt.item, view, run.settings.training.tokens).view)
+            (prompt.item, fitted(trained, prompt.item, view, settings.training.tokens).view)
             for prompt, view in zip(batch, built, strict=True)
             if isinstance(view, View)
         ]
-        written = _written(trained, [_request(run, item, view) for item, view in asked])
+        written = _written(trained, [_request(settings, item, view) for item, view in asked])
         drafts = [
             Draft(item=item, text=one.text) for (item, _), some in zip(asked, written, strict=True) for one in some
         ]
-        marks = iter(judged(critic, drafts))
+        grades = iter(judged(critic, drafts))
         for (item, view), some in zip(asked, written, strict=True):
             found[item.id].append(
                 ControlTexts(
                     view=spec.name,
                     user_id=view.user_id,
                     texts=tuple(one.text for one in some),
-                    marks=tuple(next(marks) for _ in some),
+                    grades=tuple(next(grades) for _ in some),
                 )
             )
     return found
 
 
-def _request(run: PpoRun, item: Item, view: View) -> WriteRequest:
+def _request(settings: PpoSettings, item: Item, view: View) -> WriteRequest:
     """Drawn as in training: the same temperature and length."""
-    training = run.settings.training
+    training = settings.training
     ask = Ask(id=item.id, prompt=item.prompt, responses=(), view=view)
     sampling = Sampling(
         most_tokens=training.tokens,
         temperature=training.temperature,
         top_p=1.0,
-        seed=item_seed(item, run.settings.seed),
+        seed=item_seed(item, settings.seed),
     )
-    return WriteRequest(turns=conversation(ask), sampling=sampling, samples=run.settings.test_samples)
+    return WriteRequest(turns=conversation(ask), sampling=sampling, samples=training.test_samples)
 
 
 def _written(policy: LocalModel, requests: Sequence[WriteRequest]) -> list[list[Written]]:
@@ -143,7 +138,11 @@ def _written(policy: LocalModel, requests: Sequence[WriteRequest]) -> list[list[
 
 
 def _lines(
-    batch: Sequence[Prompt], written: Sequence[Sequence[Written]], reward_model: LoadedModel, critic: Critic
+    settings: PpoSettings,
+    batch: Sequence[Prompt],
+    written: Sequence[Sequence[Written]],
+    reward_model: LoadedModel,
+    critic: Critic,
 ) -> list[HeldOutLine]:
     texts = [tuple(one.text for one in some) for some in written]
     asks = [
@@ -152,18 +151,17 @@ def _lines(
     ]
     ratings = rate(reward_model.model, asks)
     drafts = [Draft(item=prompt.item, text=text) for prompt, own in zip(batch, texts, strict=True) for text in own]
-    marks = iter(judged(critic, drafts))
+    grades = iter(judged(critic, drafts))
     return [
         HeldOutLine(
             item=prompt.item.id,
-            user_id=prompt.item.user_id,
-            prompt=prompt.item.prompt,
+            policy_view=settings.policy_view.name,
+            view=settings.view.name,
             texts=own,
             tokens=tuple(one.tokens for one in some),
             unfinished=tuple(place for place, one in enumerate(some) if not one.finished),
             rating=rating,
-            marks=tuple(next(marks) for _ in own),
-            twin=prompt.item.twin if isinstance(prompt.item, Comparison) else None,
+            grades=tuple(next(grades) for _ in own),
         )
         for prompt, own, some, rating in zip(batch, texts, written, ratings, strict=True)
     ]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache
 
-from palate.downstream.ppo._settings import Training
+from palate.downstream.ppo._training import Training
 from palate.engine import LocalModel, require, steady_attention, yes
 from palate.engine._scorer import head_logits
 from palate.records import PalateError, parse_spec, unknown_name

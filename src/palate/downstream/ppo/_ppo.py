@@ -16,7 +16,7 @@ A step of training:
 5. **Update.** `epochs` times over the texts in `minibatches` parts, with ratios and values clipped. A prompt's texts
    stay together, so that it is read once for all of them.
 
-Sampling and shuffling are seeded by the number of the step, so a run that goes on from a checkpoint is the run that
+Sampling and shuffling are seeded by the number of the step, so a run that resumes from a checkpoint is the run that
 was never stopped. Schulman et al. 2017 (PPO), 2016 (GAE); Ziegler et al. 2019 (adaptive KL); Ahmadian et al. 2024
 (RLOO).
 """
@@ -35,17 +35,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from palate.downstream.ppo._distributed import ProcessGroup
 from palate.downstream.ppo._policy_model import PolicyModel
 from palate.downstream.ppo._prompts import Prompt, of_step
 from palate.downstream.ppo._results import StepLine
-from palate.downstream.ppo._settings import Training
-from palate.downstream.ppo._together import Together
+from palate.downstream.ppo._training import Training
 from palate.engine import steady_attention
 from palate.records import Ask, PalateError
 from palate.rewards import rate
 from palate.runs import LoadedModel
 
-ALONE = Together()
+ALONE = ProcessGroup()
 Some = TypeVar("Some")
 
 
@@ -68,9 +68,9 @@ def _both(logits: Tensor, tokens: Tensor) -> Tensor:
     return torch.stack([log_probabilities(logits, tokens), entropies(logits)], -1)
 
 
-def whiten(values: Tensor, mask: Tensor, together: Together = ALONE) -> Tensor:
+def whiten(values: Tensor, mask: Tensor, group: ProcessGroup = ALONE) -> Tensor:
     """Mean 0 and deviation 1 over the mask; values that are all the same become 0, not noise."""
-    _, mean, variance = together.moments(values, mask)
+    _, mean, variance = group.moments(values, mask)
     same = variance <= 1e-12 * (1 + mean**2)
     scale = torch.where(same, 0.0, torch.where(same, 1.0, variance).rsqrt())
     return torch.where(mask, (values - mean) * scale, 0.0).to(values.dtype)
@@ -89,16 +89,16 @@ def token_rewards(mask: Tensor, rewards: Tensor) -> Tensor:
 
 
 def advantages_and_returns(
-    rewards: Tensor, values: Tensor, mask: Tensor, discount: float, trace: float
+    rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, gae_lambda: float
 ) -> tuple[Tensor, Tensor]:
     """Generalised advantage estimates, and what the values should have been. A text ends at its last token."""
     values = torch.where(mask, values, 0.0)
     following = torch.nn.functional.pad(values, (0, 1))[:, 1:]
-    surprises = rewards + discount * following - values
+    td_errors = rewards + gamma * following - values
     advantage = torch.zeros_like(rewards[:, 0])
     found = torch.zeros_like(rewards)
     for token in reversed(range(rewards.shape[1])):
-        advantage = torch.where(mask[:, token], surprises[:, token] + discount * trace * advantage, 0.0)
+        advantage = torch.where(mask[:, token], td_errors[:, token] + gamma * gae_lambda * advantage, 0.0)
         found[:, token] = advantage
     return found, found + values
 
@@ -110,26 +110,33 @@ def leave_one_out(totals: Tensor, samples: int) -> Tensor:
     return (groups - others).flatten()
 
 
-def policy_losses(new: Tensor, old: Tensor, advantages: Tensor, mask: Tensor, clip: float) -> tuple[Tensor, Tensor]:
+def policy_losses(
+    new: Tensor, old: Tensor, advantages: Tensor, mask: Tensor, clip_range: float
+) -> tuple[Tensor, Tensor]:
     """Each token's loss, and where it was clipped."""
     ratio = torch.where(mask, new - old, 0.0).exp()
-    plain, clipped = -advantages * ratio, -advantages * ratio.clamp(1 - clip, 1 + clip)
+    plain, clipped = -advantages * ratio, -advantages * ratio.clamp(1 - clip_range, 1 + clip_range)
     return torch.where(mask, torch.maximum(plain, clipped), 0.0), mask & (clipped > plain)
 
 
-def value_losses(new: Tensor, old: Tensor, returns: Tensor, mask: Tensor, clip: float) -> Tensor:
+def value_losses(new: Tensor, old: Tensor, returns: Tensor, mask: Tensor, clip_range: float) -> Tensor:
     """Half the squared error of each value, or of the value held near the old one where that is more."""
-    held = old + (new - old).clamp(-clip, clip)
+    held = old + (new - old).clamp(-clip_range, clip_range)
     worse = torch.maximum((new - returns) ** 2, (held - returns) ** 2)
     return torch.where(mask, 0.5 * worse, 0.0)
 
 
-def steered(coefficient: float, divergence: float, training: Training) -> float:
-    """The KL coefficient for the next step: up where the policy went further than the target, else down."""
-    if training.kl_target is None:
-        return coefficient
-    off = min(max(divergence / training.kl_target - 1, -0.2), 0.2)
-    return coefficient * (1 + off * min(1.0, training.prompts * training.samples / training.kl_horizon))
+class KLController:
+    """What a nat of divergence costs: the same throughout, or adapted from step to step towards a target."""
+
+    def __init__(self, training: Training) -> None:
+        self.coefficient, self.target = training.kl, training.kl_target
+        self.gain = min(1.0, training.prompts * training.samples / training.kl_horizon)
+
+    def update(self, divergence: float) -> None:
+        """After a step: up where the policy went further than the target, else down."""
+        if self.target is not None:
+            self.coefficient *= 1 + min(max(divergence / self.target - 1, -0.2), 0.2) * self.gain
 
 
 # ---- A step, piece by piece. ---------------------------------------------------------------------------------------
@@ -169,15 +176,16 @@ class Trainer:
         reward_model: LoadedModel,
         training: Training,
         seed: int,
-        together: Together = ALONE,
+        group: ProcessGroup = ALONE,
     ) -> None:
-        training = training.on(policy.device)
+        training = training.resolved(policy.device)
         self.policy, self.prompts, self.reward_model = policy, prompts, reward_model
-        self.training, self.seed, self.together = training, seed, together
+        self.training, self.seed, self.group = training, seed, group
         self.step = 0
-        self.kl_coefficient = training.kl
+        self.kl_controller = KLController(training)
         self._at_once = training.batch_tokens
         policy.begin(training, seed)
+        assert training.learning_rate is not None
         # Adam makes steps of one size out of gradients of any size; those that are only rounding stay below epsilon.
         # Not fused: the sampler knows that weights changed by their version, which fused steps do not raise.
         self._optimiser = torch.optim.AdamW(
@@ -197,7 +205,7 @@ class Trainer:
             experience, rewards = self._experience(texts)
             learned = self._update(texts, experience)
             line = self._line(texts, experience, rewards, learned, left_out)
-            self.kl_coefficient = steered(self.kl_coefficient, line.kl, self.training)
+            self.kl_controller.update(line.kl)
             self.step += 1
             yield line.timed(time.monotonic() - started)
 
@@ -207,7 +215,7 @@ class Trainer:
         """This process's texts of the step, and how many were left out because they are unscored."""
         count = self.training.prompts
         drawn = list(enumerate(of_step(self.prompts, self.step, count, self.seed), start=self.step * count))
-        mine = drawn[self.together.rank :: self.together.count]
+        mine = drawn[self.group.rank :: self.group.world_size]
         # By the number in the whole run, so that a prompt that comes again is answered anew.
         seeds = [_seed(self.seed, number) for number, _ in mine]
         written = self.policy.sample([prompt.ids for _, prompt in mine], seeds, self.training) if mine else []
@@ -253,23 +261,23 @@ class Trainer:
         self._in_pieces(texts, range(len(texts)), lambda places: self._look(texts, made, places))
         given = torch.tensor([text.reward for text in texts], dtype=torch.float64, device=device)
         there = torch.ones_like(given, dtype=torch.bool)
-        if not int(self.together.sum(there.sum())):
+        if not int(self.group.sum(there.sum())):
             raise PalateError(f"step {self.step + 1}: every text is unscored, so there is nothing to learn from")
         rewards = given
         if training.whiten_rewards:
-            rewards = whiten(within_prompts(given, training.samples), there, self.together)
-        cut_off = torch.tensor([not text.finished for text in texts], dtype=torch.bool, device=device)
-        rewards = (rewards - training.cut_off_penalty * cut_off).float()
+            rewards = whiten(within_prompts(given, training.samples), there, self.group)
+        truncated = torch.tensor([not text.finished for text in texts], dtype=torch.bool, device=device)
+        rewards = (rewards - training.truncation_penalty * truncated).float()
         if training.algorithm == "rloo":
             made.advantages = leave_one_out(rewards, training.samples)[:, None] * made.mask
         else:
             tokens = token_rewards(made.mask, rewards)
             found, made.returns = advantages_and_returns(
-                tokens, made.values, made.mask, training.discount, training.trace
+                tokens, made.values, made.mask, training.gamma, training.gae_lambda
             )
-            made.advantages = whiten(found, made.mask, self.together)
+            made.advantages = whiten(found, made.mask, self.group)
         # The gradient of KL where a token stands is sum_a p(a) (log p(a) - log reference(a)) grad log p(a).
-        made.advantages -= self.kl_coefficient * (made.logs - made.reference_logs)
+        made.advantages -= self.kl_controller.coefficient * (made.logs - made.reference_logs)
         return made, given
 
     @torch.no_grad()
@@ -337,20 +345,20 @@ class Trainer:
             random = np.random.default_rng([self.seed, self.step, epoch])
             prompts = random.permutation(np.arange(len(texts)).reshape(-1, self.training.samples))
             for part in np.array_split(random.permuted(prompts, axis=1).ravel(), self.training.minibatches):
-                count = self.together.sum(experience.mask[torch.from_numpy(part)].sum()).clamp(min=1)
+                count = self.group.sum(experience.mask[torch.from_numpy(part)].sum()).clamp(min=1)
                 learn = partial(self._learn, texts, experience, count=count)
                 for one in self._in_pieces(texts, part.tolist(), learn):
                     sums += one
                 norms += self._move()
         self.policy.refresh()
-        loss, value_loss, clipped, tokens = self.together.sum(sums).tolist()
+        loss, value_loss, clipped, tokens = self.group.sum(sums).tolist()
         updates = self.training.epochs * self.training.minibatches
         tokens = max(tokens, 1.0)
         return {
             "loss": loss / tokens,
             "value_loss": value_loss / tokens,
-            "clip_share": clipped / tokens,
-            "gradient": norms / updates,
+            "clip_fraction": clipped / tokens,
+            "grad_norm": norms / updates,
         }
 
     def _learn(self, texts: Sequence[Text], experience: Experience, places: list[int], *, count: Tensor) -> Tensor:
@@ -360,13 +368,13 @@ class Trainer:
         states = self.policy.read(read)
         new = self.policy.measure(states, read, log_probabilities)
         old, advantages = experience.logs[rows, width], experience.advantages[rows, width]
-        losses, clipped = policy_losses(new, old, advantages, read.mask, self.training.clip)
+        losses, clipped = policy_losses(new, old, advantages, read.mask, self.training.clip_range)
         total = losses.sum()
         value_total = torch.zeros_like(total)
         if self.policy.value_head is not None:
             values, returns = experience.values[rows, width], experience.returns[rows, width]
             found = self.policy.value_head(states)
-            value_total = value_losses(found, values, returns, read.mask, self.training.value_clip).sum()
+            value_total = value_losses(found, values, returns, read.mask, self.training.value_clip_range).sum()
         with steady_attention():  # for what checkpoints compute again
             ((total + value_total) / count.to(total.device)).backward()  # type: ignore[no-untyped-call]
         return torch.stack([total, value_total, clipped.sum(), read.mask.sum()]).detach().double()
@@ -374,8 +382,8 @@ class Trainer:
     def _move(self) -> float:
         """One update of policy and value head."""
         head = list(self.policy.value_head.parameters()) if self.policy.value_head is not None else []
-        self.together.add_gradients([*self.policy.parameters, *head])
-        norm = float(nn.utils.clip_grad_norm_(self.policy.parameters, self.training.largest_gradient))
+        self.group.sum_gradients([*self.policy.parameters, *head])
+        norm = float(nn.utils.clip_grad_norm_(self.policy.parameters, self.training.max_grad_norm))
         if not math.isfinite(norm):
             raise PalateError(
                 f"step {self.step + 1}: training went astray, gradients are not finite numbers. Set a lower "
@@ -397,9 +405,9 @@ class Trainer:
         left_out: int,
     ) -> StepLine:
         """One point of every curve, over the texts of all processes."""
-        count, mean, variance = self.together.moments(rewards, torch.ones_like(rewards, dtype=torch.bool))
-        _, _, error = self.together.moments(experience.returns - experience.values, experience.mask)
-        _, _, spread = self.together.moments(experience.returns, experience.mask)
+        count, mean, variance = self.group.moments(rewards, torch.ones_like(rewards, dtype=torch.bool))
+        _, _, error = self.group.moments(experience.returns - experience.values, experience.mask)
+        _, _, spread = self.group.moments(experience.returns, experience.mask)
         sums = torch.stack(
             [
                 (experience.logs - experience.reference_logs).sum(),
@@ -409,22 +417,22 @@ class Trainer:
                 torch.tensor(float(left_out), device=rewards.device),
             ]
         ).double()
-        divergence, entropy, tokens, cut_off, unscored = self.together.sum(sums).tolist()
+        divergence, entropy, tokens, truncated, unscored = self.group.sum(sums).tolist()
         number = float(count)
         return StepLine(
             step=self.step + 1,
             reward=float(mean),
-            reward_spread=math.sqrt(float(variance)),
+            reward_std=math.sqrt(float(variance)),
             kl=divergence / number,
-            kl_coefficient=self.kl_coefficient,
+            kl_coefficient=self.kl_controller.coefficient,
             entropy=entropy / max(tokens, 1.0),
             length=tokens / number,
-            cut_off=cut_off / number,
-            clip_share=learned["clip_share"],
+            truncated=truncated / number,
+            clip_fraction=learned["clip_fraction"],
             explained_variance=1 - float(error / spread) if float(spread) > 0 else None,
             loss=learned["loss"],
             value_loss=learned["value_loss"] if self.policy.value_head is not None else None,
-            gradient=learned["gradient"],
+            grad_norm=learned["grad_norm"],
             left_out=int(unscored),
         )
 
@@ -433,16 +441,16 @@ class Trainer:
         head, descent = self.policy.value_head, self._value_optimiser
         return {
             "step": self.step,
-            "kl_coefficient": self.kl_coefficient,
+            "kl_coefficient": self.kl_controller.coefficient,
             "policy": self.policy.learned(),
             "optimiser": self._optimiser.state_dict(),
             "value_head": head.state_dict() if head is not None else None,
             "value_optimiser": descent.state_dict() if descent is not None else None,
         }
 
-    def go_on(self, state: dict[str, object]) -> None:
+    def resume(self, state: dict[str, object]) -> None:
         """Stand where a checkpoint stood."""
-        self.step, self.kl_coefficient = state["step"], state["kl_coefficient"]  # type: ignore[assignment]
+        self.step, self.kl_controller.coefficient = state["step"], state["kl_coefficient"]  # type: ignore[assignment]
         self.policy.put(state["policy"])  # type: ignore[arg-type]
         self._optimiser.load_state_dict(state["optimiser"])  # type: ignore[arg-type]
         if self.policy.value_head is not None and self._value_optimiser is not None:

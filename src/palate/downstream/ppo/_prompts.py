@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 
-from palate.downstream.ppo._split import Side
 from palate.engine import LocalModel
 from palate.records import Ask, PalateError, View
 from palate.rewards import conversation, fit_view
-from palate.runs import Item
-from palate.views import Missing, ViewBuilder, ViewSpec
+from palate.runs import Item, Setup
+from palate.views import Missing, ViewSpec
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,16 +28,16 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_prompts(
-    side: Side, builder: ViewBuilder, policy: LocalModel, policy_view: ViewSpec, view: ViewSpec, tokens: int
-) -> tuple[list[Prompt], dict[str, int]]:
+    setup: Setup[Item], policy: LocalModel, policy_view: ViewSpec, view: ViewSpec, tokens: int
+) -> tuple[list[Prompt], Counter[str]]:
     """A prompt for each item, and why items were left out, with how often.
 
     An item whose view cannot be built is left out. One that leaves no room for an answer is an error.
     """
     reasons: Counter[str] = Counter()
     found = []
-    shown, seen = (builder.build(spec, side.items) for spec in (policy_view, view))
-    for item, one, other in zip(side.items, shown, seen, strict=True):
+    shown, seen = (setup.builder.build(spec, setup.items) for spec in (policy_view, view))
+    for item, one, other in zip(setup.items, shown, seen, strict=True):
         if isinstance(one, Missing) or isinstance(other, Missing):
             reasons[one.reason if isinstance(one, Missing) else other.reason] += 1  # type: ignore[union-attr]
             continue
@@ -47,7 +47,7 @@ def make_prompts(
     if not found:
         said = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(3))
         raise PalateError(f"no item can be shown with the views {policy_view.name} and {view.name}: {said}")
-    return found, dict(reasons)
+    return found, reasons
 
 
 def fitted(policy: LocalModel, item: Item, view: View, tokens: int) -> Ask:
@@ -68,8 +68,6 @@ def fitted(policy: LocalModel, item: Item, view: View, tokens: int) -> Ask:
 
 def of_step(prompts: Sequence[Prompt], step: int, count: int, seed: int) -> list[Prompt]:
     """The prompts of a step: every prompt once in an order of its own, then every prompt again in another."""
-    import numpy as np
-
     orders: dict[int, list[int]] = {}
     places = []
     for number in range(step * count, (step + 1) * count):

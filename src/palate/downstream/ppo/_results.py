@@ -9,7 +9,8 @@ import msgspec
 
 from palate.downstream._items import ViewShown
 from palate.downstream._personal import PersonalGain
-from palate.report import Finding
+from palate.runs import RunSummary
+from palate.stats import Tested
 
 
 class StepLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,7 +20,7 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
     """From 1."""
     reward: float
     """The reward model's mean score, as it gave it."""
-    reward_spread: float
+    reward_std: float
     """The standard deviation of these scores."""
     kl: float
     """Divergence from the reference in nats for each text: the sum over its tokens of log p - log reference."""
@@ -28,16 +29,16 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
     """Nats for each token."""
     length: float
     """Tokens of a text, its end among them."""
-    cut_off: float
+    truncated: float
     """The share of texts that did not end by themselves."""
-    clip_share: float
+    clip_fraction: float
     """The share of tokens whose ratio was clipped, over all updates of the step."""
     explained_variance: float | None
     """How much of the variance of returns the value head foresaw; null without a value head or variance."""
     loss: float
     value_loss: float | None
-    gradient: float
-    """The mean length of the policy's gradient, before it is cut."""
+    grad_norm: float
+    """The mean norm of the policy's gradient, before it is clipped."""
     left_out: int
     """Texts that stayed out because they are unscored."""
     seconds: float = 0.0
@@ -52,7 +53,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     """What one policy wrote for the held-out prompts."""
 
     score: float | None
-    """The critic's mean mark."""
+    """The critic's mean grade."""
     reward: float | None
     """The reward model's mean score."""
     agreement: float | None = None
@@ -63,34 +64,17 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     texts: int
     empty: int
     """Texts without a word."""
-    cut_off: int
+    truncated: int
     """Texts that did not end by themselves."""
     unscored: int
-    """Texts without a mark."""
+    """Texts without a grade."""
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """The trained policy minus the untrained one, on the same prompts and seeds."""
+class Change(Tested, frozen=True, kw_only=True):
+    """The trained policy minus the untrained one, on the same prompts and seeds; `n` prompts have a number of both.
 
-    difference: float
-    low: float | None
-    high: float | None
-    p: float
-    """Of a paired test that flips users."""
-    n: int
-    """Prompts where both have a number."""
-    users: int
-
-
-class Example(msgspec.Struct, frozen=True, kw_only=True):
-    """One held-out prompt with a text of each policy."""
-
-    item: str
-    prompt: str
-    before: str
-    after: str
-    before_score: float | None
-    after_score: float | None
+    Each is a test of its own, so `q` is `p`.
+    """
 
 
 class ByView(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,25 +90,17 @@ class ByView(msgspec.Struct, frozen=True, kw_only=True):
     users: int
 
 
-class PpoSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a training run says."""
+class PpoSummary(RunSummary, frozen=True, kw_only=True):
+    """Everything that a training run says. `items` and `users` are those of both sides."""
 
-    run: str
-    benchmark: str
-    benchmark_title: str
-    benchmark_hash: str
-    licence: str
     policy: str
     policy_view: str
     reward_model: str
     view: str
     critic: str
     algorithm: str
-    seed: int
     steps: int
     """How many there are to be."""
-    complete: bool
-    """Whether training is over and every held-out prompt was judged."""
     train_users: int
     train_items: int
     test_users: int
@@ -135,12 +111,12 @@ class PpoSummary(msgspec.Struct, frozen=True, kw_only=True):
     before: Written | None
     after: Written | None
     score: Change | None
-    """What training brought by the critic's marks: the number that counts."""
+    """What training brought by the critic's grades: the number that counts."""
     reward: Change | None
     """What it brought by the reward model's own scores."""
-    agreement: Change | None = None
+    agreement: Change | None
     """What became of the agreement, over prompts where both policies have such a pair."""
-    parts: dict[str, Change] = {}
+    parts: dict[str, Change]
     """What became of each thing that the critic measured, over the prompts of users who have it, where they are five
     or more; the one that changed most over all prompts first."""
     by_view: list[ByView]
@@ -149,5 +125,3 @@ class PpoSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What the user's own view brought over none and over a stranger's, where it shows something."""
     shown: list[ViewShown]
     """What each view showed of held-out users."""
-    findings: list[Finding]
-    examples: list[Example]

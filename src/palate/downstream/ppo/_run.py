@@ -1,39 +1,62 @@
-"""The folder that holds everything about one training run.
+"""The folder of a training run.
 
-settings.json    resolved settings, versions and hashes
-split.json       who was trained on, who was held out, and what was left out
+items.jsonl      the prompts of both sides, with whose they are and whether they are held out
 steps.jsonl      the curves, a line for each step
-seconds.jsonl    what each step took: the one file that is another on every run
+seconds.jsonl    what each step took: the one ledger that is another on every run
 checkpoints/     the last two states of training; gone once it is over
 policy/          the trained policy as a transformers folder
-views.jsonl      whose profile each view showed for each held-out prompt, and how many pieces of it
-held_out.jsonl   what both policies wrote for each held-out prompt, with rewards and marks; beside that, what the
+views.jsonl      whose profile each view showed for each held-out prompt, and of which parts.jsonl
+held_out.jsonl   what both policies wrote for each held-out prompt, with rewards and grades; beside that, what the
                  trained policy wrote and the reward model said where they saw nothing of the user, or a stranger
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import msgspec
 
-from palate.downstream._items import Seen
+from palate.downstream._items import ITEMS, PromptItem
 from palate.downstream.ppo._results import StepLine
-from palate.downstream.ppo._settings import KIND, PpoSettings
-from palate.records import Grade, PalateError, Rating
-from palate.runs import VIEWS, Ledger, RunFolder, write_whole
+from palate.downstream.ppo._training import Training
+from palate.records import Grade, Rating
+from palate.runs import (
+    PARTS,
+    VIEWS,
+    Fingerprint,
+    Ledger,
+    ModelSettings,
+    Run,
+    ViewedSettings,
+    file_name,
+    json_lines,
+    write_whole,
+)
+from palate.views import ViewSpec
 
 
-class SplitFile(msgspec.Struct, frozen=True, kw_only=True):
-    """Both sides by their ids."""
+class PpoSettings(ViewedSettings, frozen=True, kw_only=True):
+    """The resolved settings of a training run. Two runs with the same hash end with the same policy."""
 
-    train_users: list[str]
-    train_items: list[str]
-    test_users: list[str]
-    test_items: list[str]
+    kind: Literal["ppo"] = "ppo"
+    policy: Fingerprint
+    policy_view: ViewSpec
+    """What the policy sees of the user, in training and in the test."""
+    reward_model: ModelSettings
+    view: ViewSpec
+    """What the reward model sees of the user."""
+    critic: Fingerprint
+    training: Training
     left_out: dict[str, int]
+    """Why items of either side were left out, with how often."""
+    processes: int = 1
+    """How many share the work; another number adds up in another order."""
+
+    @property
+    def label(self) -> str:
+        """With the reward model."""
+        return f"{self.training.algorithm}-{file_name(self.reward_model.label)}"
 
 
 class SecondsLine(msgspec.Struct, frozen=True):
@@ -49,6 +72,7 @@ class ControlRating(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     view: str
     draw: int = 0
     user_id: str | None = None
+    """The stranger shown."""
     rating: Rating
 
 
@@ -57,82 +81,60 @@ class ControlTexts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     view: str
     user_id: str | None = None
+    """The stranger shown."""
     texts: tuple[str, ...]
-    marks: tuple[Grade, ...]
+    grades: tuple[Grade, ...]
 
 
 class HeldOutLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One held-out prompt: texts of the untrained policy, then as many of the trained one."""
 
     item: str
-    user_id: str
-    prompt: str
+    policy_view: str
+    """What both policies saw of the user."""
+    view: str
+    """What the reward model saw."""
     texts: tuple[str, ...]
     tokens: tuple[int, ...]
     unfinished: tuple[int, ...] = ()
     rating: Rating
-    marks: tuple[Grade, ...]
-    twin: str | None = None
+    grades: tuple[Grade, ...]
     ratings: tuple[ControlRating, ...] = ()
     written: tuple[ControlTexts, ...] = ()
 
     @property
-    def id(self) -> str:
-        """The item's, by which twins find each other."""
-        return self.item
+    def sides(self) -> tuple[slice, slice]:
+        """Where the untrained policy's texts stand, and where the trained one's."""
+        half = len(self.texts) // 2
+        return slice(half), slice(half, None)
 
 
-STEPS = Ledger("steps.jsonl", StepLine, lambda line: line.step)
-SECONDS = Ledger("seconds.jsonl", SecondsLine)
-HELD_OUT = Ledger("held_out.jsonl", HeldOutLine, lambda line: line.item)
+STEPS = Ledger("steps.jsonl", StepLine, lambda line: line.step, about="nobody")
+SECONDS = Ledger("seconds.jsonl", SecondsLine, lambda line: line.step, about="nobody")
+HELD_OUT = Ledger("held_out.jsonl", HeldOutLine, lambda line: line.item, label="held-out lines")
+LEDGERS = (ITEMS, STEPS, SECONDS, PARTS, VIEWS, HELD_OUT)
 
 
-class PpoRun(RunFolder[PpoSettings]):
-    """Reads the folder of a training run."""
+def policy_folder(run: Run[PpoSettings]) -> Path:
+    """Where the trained policy lies once training is over."""
+    return run.folder / "policy"
 
-    settings_type = PpoSettings
-    kind = KIND
-    made_by = "palate ppo"
 
-    @classmethod
-    def begin(cls, parent: Path, settings: PpoSettings, split: SplitFile) -> PpoRun:
-        """The run with exactly these settings and this split: begun now, or gone on with."""
-        content = msgspec.json.format(msgspec.json.encode(split), indent=1) + b"\n"
-        return cls.create_or_resume(parent, settings, {"split.json": content})
+def training_curve(run: Run[PpoSettings]) -> list[StepLine]:
+    """The curve as far as it goes."""
+    seconds = {line.step: line.seconds for line in run.read(SECONDS)}
+    return [line.timed(seconds.get(line.step, 0.0)) for line in run.read(STEPS)]
 
-    @property
-    def ledgers(self) -> Sequence[Ledger[Any]]:
-        """The files that grow by lines."""
-        return STEPS, SECONDS, VIEWS, HELD_OUT
 
-    @property
-    def policy(self) -> Path:
-        """Where the trained policy lies once training is over."""
-        return self.folder / "policy"
+def cut_curve(run: Run[PpoSettings], step: int) -> None:
+    """Drop the lines of steps that a checkpoint does not know, since they are taken again."""
+    with run.writing():  # nobody else may write meanwhile
+        for name, lines in ((STEPS.name, list(run.read(STEPS))), (SECONDS.name, list(run.read(SECONDS)))):
+            write_whole(run.folder / name, json_lines(line for line in lines if line.step <= step))
 
-    def split(self) -> SplitFile:
-        """Who is on which side."""
-        try:
-            return msgspec.json.decode((self.folder / "split.json").read_bytes(), type=SplitFile)
-        except (msgspec.DecodeError, OSError) as error:
-            raise PalateError(f"{self.folder / 'split.json'} cannot be read: {error}") from error
 
-    def steps(self) -> list[StepLine]:
-        """The curve as far as it goes; of a step that was timed twice the later line counts."""
-        seconds = {line.step: line.seconds for line in SECONDS.read(self.folder)}
-        return [line.timed(seconds.get(line.step, 0.0)) for line in STEPS.read(self.folder)]
-
-    def cut_curve(self, step: int) -> None:
-        """Drop the lines of steps that a checkpoint does not know, since they are taken again."""
-        lines = [line for line in STEPS.read(self.folder) if line.step <= step]
-        if lines or (self.folder / "steps.jsonl").exists():
-            content = b"".join(msgspec.json.encode(line.timed(0.0)) + b"\n" for line in lines)
-            write_whole(self.folder / "steps.jsonl", content)
-
-    def seen(self, items: Sequence[str]) -> Seen:
-        """What each view showed."""
-        return Seen(self.folder, items)
-
-    def held_out(self) -> dict[str, HeldOutLine]:
-        """By item."""
-        return {line.item: line for line in HELD_OUT.read(self.folder)}
+def held_out_prompts(run: Run[PpoSettings]) -> tuple[list[PromptItem], list[HeldOutLine]]:
+    """The held-out prompts that both policies wrote for, and what they wrote."""
+    lines = run.lines(HELD_OUT)
+    items = [item for item in run.read(ITEMS) if item.id in lines]
+    return items, [lines[item.id] for item in items]

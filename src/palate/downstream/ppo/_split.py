@@ -6,6 +6,9 @@ import hashlib
 from collections.abc import Hashable, Sequence
 
 import msgspec
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from palate.records import Benchmark, Comparison, PalateError, User
 from palate.runs import Item
@@ -38,13 +41,13 @@ def split_by_users(benchmark: Benchmark, items: Sequence[Item], share: float, se
     users = sorted({item.user_id for item in items})
     owner = {item.id: item.user_id for item in items}
     twins = [(item.user_id, owner[item.twin]) for item in items if isinstance(item, Comparison) and item.twin in owner]
-    cluster = _joined(users, twins)
+    cluster = _components(users, twins)
     wanted, held = round(share * len(users)), set[str]()
     for one in sorted(set(cluster.values()), key=lambda name: _hash(seed, "user", name)):
         if len(held) >= wanted:
             break
         held |= {user for user in users if cluster[user] == one}
-    unit = _joined([item.id for item in items], [link for item in items for link in _links(item)])
+    unit = _components([item.id for item in items], [link for item in items for link in _links(item)])
     owners: dict[str, set[bool]] = {}
     for item in items:
         owners.setdefault(unit[item.id], set()).add(item.user_id in held)
@@ -84,21 +87,17 @@ def _links(item: Item) -> list[tuple[str, Hashable]]:
     return found
 
 
-def _joined(names: Sequence[str], ties: Sequence[tuple[str, Hashable]]) -> dict[str, str]:
+def _components(names: Sequence[str], ties: Sequence[tuple[Hashable, Hashable]]) -> dict[str, str]:
     """For each name, the first name of those it is tied to, directly or by others."""
-    parent: dict[Hashable, Hashable] = {}
-
-    def root(one: Hashable) -> Hashable:
-        while parent.setdefault(one, one) != one:
-            parent[one] = one = parent[parent[one]]
-        return one
-
-    for one, other in ties:
-        parent[root(one)] = root(other)
-    first: dict[Hashable, str] = {}
+    nodes = dict.fromkeys([*names, *(end for tie in ties for end in tie)])
+    places = {node: place for place, node in enumerate(nodes)}
+    ends = tuple([places[tie[side]] for tie in ties] for side in (0, 1))
+    graph = coo_array((np.ones(len(ties)), ends), shape=(len(places), len(places)))
+    _, component = connected_components(graph, directed=False)
+    first: dict[int, str] = {}
     for name in sorted(names):
-        first.setdefault(root(name), name)
-    return {name: first[root(name)] for name in names}
+        first.setdefault(component[places[name]], name)
+    return {name: first[component[places[name]]] for name in names}
 
 
 def _of(benchmark: Benchmark, items: Sequence[Item], users: dict[str, User]) -> Benchmark:

@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palate.downstream.ppo._prompts import Prompt
+import msgspec
+
+from palate.downstream._critics import as_critic
+from palate.downstream._items import prompt_item
+from palate.downstream._personal import own_view
+from palate.downstream.ppo._experiment import PPO
+from palate.downstream.ppo._prompts import Prompt, make_prompts
 from palate.downstream.ppo._results import PpoSummary, StepLine
-from palate.downstream.ppo._run import PpoRun, SplitFile
-from palate.downstream.ppo._settings import PpoSettings, Training
-from palate.downstream.ppo._sides import Asked, Sides, make_sides
-from palate.downstream.ppo._summary import summarise_ppo
+from palate.downstream.ppo._run import PpoSettings, policy_folder
+from palate.downstream.ppo._split import split_by_users
+from palate.downstream.ppo._training import Training
 from palate.engine import require
 from palate.records import Benchmark, Critic, PalateError, RewardModel
-from palate.runs import Fingerprint, LoadedModel, Progress, as_benchmark, load_models
+from palate.runs import (
+    Fingerprint,
+    Progress,
+    Run,
+    as_benchmark,
+    as_writer,
+    begin_run,
+    is_written,
+    json_lines,
+    load_models,
+    no_progress,
+    prompts,
+    sample_items,
+    set_up,
+)
+from palate.views import resolve_views
 
 if TYPE_CHECKING:
+    from palate.downstream.ppo._distributed import ProcessGroup
     from palate.downstream.ppo._policy_model import PolicyModel
-    from palate.downstream.ppo._together import Together
 
+CHECKPOINT_EVERY = 20
+"""Steps between checkpoints."""
 LARGEST_SEED = 2**63
 """What torch can be seeded with lies below."""
 
@@ -34,9 +56,7 @@ def ppo(
     view: str | None = None,
     policy_view: str | None = None,
     training: Training | None = None,
-    test_share: float = 0.25,
-    test_samples: int = 4,
-    checkpoint_every: int = 20,
+    checkpoint_every: int = CHECKPOINT_EVERY,
     retriever: str = "bm25",
     writer: str = "smollm2",
     budget: str | None = None,
@@ -50,60 +70,83 @@ def ppo(
 ) -> PpoSummary:
     """Train a policy against a reward model, and judge it on users and prompts that it was not trained on.
 
-    The same call goes on where an earlier one stopped. `on_step` is told of each step and of how many there are;
-    `say` of anything else a person should know. Under `accelerate launch` several processes share the work.
+    Call it again to resume. `on_step` is told of each step and of how many there are; `say` of anything else a person
+    should know. Under `accelerate launch` several processes share the work.
     """
     training = training or Training()
     training.check()
-    asked = Asked(
-        view=view, policy_view=policy_view, test_share=test_share, test_samples=test_samples, retriever=retriever,
-        writer=writer, budget=budget, limit=limit, seed=seed,
-    )  # fmt: skip
-    _check(asked, checkpoint_every)
-    report, tell = progress or (lambda what, done, total: None), say or (lambda what: None)
+    _check(checkpoint_every, seed)
+    progress = progress or no_progress
     require("torch", "local")
+    from palate.downstream.ppo._distributed import ProcessGroup
     from palate.downstream.ppo._held_out import judge_held_out
     from palate.downstream.ppo._policy_model import open_policy_model
     from palate.downstream.ppo._ppo import Trainer
-    from palate.downstream.ppo._to_the_end import train_to_the_end
-    from palate.downstream.ppo._together import Together
+    from palate.downstream.ppo._resume import train_or_resume
 
-    together = Together.join()
+    group = ProcessGroup.join()
     benchmark = as_benchmark(benchmark, data_dir)
-    sides = make_sides(benchmark, critic, asked)
+    sides = split_by_users(
+        benchmark, sample_items(prompts(benchmark), limit, seed), share=training.test_share, seed=seed
+    )
+    seen = view or own_view(benchmark)
+    [shown_to_model], [shown_to_policy] = resolve_views([seen]), resolve_views([policy_view or seen])
+    judge = as_critic(critic, benchmark)
+    judge.require(sides[1].items)
+    views = (shown_to_model, shown_to_policy)
+    author = as_writer(writer) if any(map(is_written, views)) else writer
+    to_train, to_test = (
+        set_up(
+            side.benchmark,
+            side.items,
+            views,
+            retriever=retriever,
+            writer=author,
+            budget=budget,
+            limit=limit,
+            seed=seed,
+        )
+        for side in sides
+    )
     [model] = load_models([reward_model])
-    learner = open_policy_model(policy, together.device)
-    training = training.on(learner.device)
+    learner = open_policy_model(policy, group.device)
+    training = training.resolved(learner.device)
     _check_room(learner, training)
-    to_train, to_test, left_out = sides.prompts(learner, training.tokens, report)
-    settings = _settings(benchmark, sides, asked, learner, model, training, together.count)
-    run = _begin(Path(out), settings, to_train, to_test, left_out, together)
-    if not run.policy.exists():
-        trainer = Trainer(learner, to_train, model, training, seed, together)
-        report("drawing, rating and learning the next step", 0, 1)
-        train_to_the_end(run, trainer, checkpoint_every, on_step or (lambda line, steps: None), tell)
+    progress("reading the prompts", 0, 2)
+    trained_on, missing = make_prompts(to_train, learner, shown_to_policy, shown_to_model, training.tokens)
+    progress("reading the prompts", 1, 2)
+    held_out, also_missing = make_prompts(to_test, learner, shown_to_policy, shown_to_model, training.tokens)
+    settings = PpoSettings(
+        **to_train.settings | {"content_hash": benchmark.content_hash},
+        policy=Fingerprint(learner.name, learner.fingerprint),
+        policy_view=shown_to_policy,
+        reward_model=model.settings,
+        view=shown_to_model,
+        critic=Fingerprint(judge.name, judge.fingerprint),
+        training=training,
+        left_out=dict(missing + also_missing),
+        processes=group.world_size,
+    )
+    run = _begin(Path(out), settings, trained_on, held_out, group)
+    if not policy_folder(run).exists():
+        trainer = Trainer(learner, trained_on, model, training, seed, group)
+        progress("drawing, rating and learning the next step", 0, 1)
+        train_or_resume(run, trainer, checkpoint_every, on_step or (lambda line, steps: None), say or (lambda _: None))
         del trainer
-    untrained, trained = learner.like(learner.name), learner.like(str(run.policy))
+    untrained, trained = learner.like(learner.name), learner.like(str(policy_folder(run)))
     del learner
     gc.collect()  # what was trained with makes room for what is tested
-    if together.first:
-        judge_held_out(run, to_test, untrained, trained, model, sides.critic, sides.builders[1], report)
-    together.wait()
-    return summarise_ppo(run)
+    if group.is_main:
+        judge_held_out(run, held_out, untrained, trained, model, judge, to_test.builder, progress)
+    group.barrier()
+    return PPO.summarise(run)
 
 
-def _check(asked: Asked, checkpoint_every: int) -> None:
-    share, samples, limit = asked.test_share, asked.test_samples, asked.limit
-    if not 0 < share < 1:
-        raise PalateError(f"--test-share is the part of the users that is held out, between 0 and 1; not {share}")
-    if samples < 1:
-        raise PalateError(f"--test-samples is a number of texts from 1; {samples} was given")
+def _check(checkpoint_every: int, seed: int) -> None:
     if checkpoint_every < 1:
         raise PalateError(f"--checkpoint-every is a number of steps from 1; {checkpoint_every} was given")
-    if not 0 <= asked.seed < LARGEST_SEED:
-        raise PalateError(f"--seed is a number from 0 to {LARGEST_SEED - 1}; {asked.seed} was given")
-    if limit is not None and limit < 1:
-        raise PalateError(f"the limit is a number of items from 1; {limit} was given")
+    if not 0 <= seed < LARGEST_SEED:
+        raise PalateError(f"--seed is a number from 0 to {LARGEST_SEED - 1}; {seed} was given")
 
 
 def _check_room(learner: PolicyModel, training: Training) -> None:
@@ -114,52 +157,16 @@ def _check_room(learner: PolicyModel, training: Training) -> None:
         )
 
 
-def _settings(
-    benchmark: Benchmark,
-    sides: Sides,
-    asked: Asked,
-    learner: PolicyModel,
-    model: LoadedModel,
-    training: Training,
-    processes: int,
-) -> PpoSettings:
-    return PpoSettings(
-        benchmark=benchmark.card,
-        content_hash=benchmark.content_hash,
-        policy=Fingerprint(learner.name, learner.fingerprint),
-        policy_view=sides.policy_view,
-        reward_model=model.settings,
-        view=sides.view,
-        critic=Fingerprint(sides.critic.name, sides.critic.fingerprint),
-        training=training,
-        test_share=asked.test_share,
-        test_samples=asked.test_samples,
-        retriever=asked.retriever,
-        retriever_fingerprint=sides.retriever_fingerprint,
-        writer=sides.writer,
-        budget=sides.budget,
-        limit=asked.limit,
-        seed=asked.seed,
-        processes=processes,
-    )
-
-
 def _begin(
-    parent: Path,
-    settings: PpoSettings,
-    train: list[Prompt],
-    test: list[Prompt],
-    left_out: dict[str, int],
-    together: Together,
-) -> PpoRun:
-    split = SplitFile(
-        train_users=sorted({prompt.item.user_id for prompt in train}),
-        train_items=[prompt.item.id for prompt in train],
-        test_users=sorted({prompt.item.user_id for prompt in test}),
-        test_items=[prompt.item.id for prompt in test],
-        left_out=left_out,
-    )
-    if together.first:
-        PpoRun.begin(parent, settings, split)
-    together.wait()
-    return PpoRun.begin(parent, settings, split)
+    parent: Path, settings: PpoSettings, trained_on: Sequence[Prompt], held_out: Sequence[Prompt], group: ProcessGroup
+) -> Run[PpoSettings]:
+    """The main process makes the folder before the others open it."""
+    items = [
+        *(msgspec.structs.replace(prompt_item(prompt.item), held_out=False) for prompt in trained_on),
+        *(prompt_item(prompt.item) for prompt in held_out),
+    ]
+    files = {"items.jsonl": json_lines(items)}
+    if group.is_main:
+        begin_run(parent, PPO, settings, files)
+    group.barrier()
+    return begin_run(parent, PPO, settings, files)

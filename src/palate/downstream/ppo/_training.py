@@ -1,23 +1,18 @@
-"""Everything that decides where a training run ends up, and the hash that names its folder."""
-
-from __future__ import annotations
+"""How a policy is trained and tested. Fields are the options of `palate ppo`, and their docstrings its help."""
 
 import math
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
-import msgspec
+from palate.records import PalateError
 
-from palate import __version__
-from palate.records import Card, PalateError
-from palate.runs import Fingerprint, HashedSettings, ModelSettings, file_name
-from palate.views import Budget, ViewSpec
-
-FORMAT = 2
-KIND: Literal["ppo"] = "ppo"
+LEARNING_RATE, LORA_LEARNING_RATE = 1e-5, 2e-4
+CPU_BATCH, GPU_BATCH = 4_096, 16_384
 
 
-class Training(msgspec.Struct, frozen=True, kw_only=True):
-    """How the policy is trained."""
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How the policy is trained and tested."""
 
     algorithm: Literal["ppo", "rloo"] = "ppo"
     """`ppo` with a value head, or `rloo`: the other samples of the same prompt are the baseline."""
@@ -35,12 +30,12 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     """How often a step's texts are gone through."""
     minibatches: int = 4
     """Into how many parts a step's texts are divided; each is one update of the weights."""
-    learning_rate: float = 1e-5
-    """Of the policy, by AdamW without weight decay."""
+    learning_rate: float | None = None
+    """Of the policy, by AdamW without weight decay. By default 1e-5, with LoRA 2e-4."""
     value_learning_rate: float = 1e-3
     """Of the value head, which has an optimiser of its own."""
-    largest_gradient: float = 1.0
-    """Gradients of the policy that are longer are cut to this length."""
+    max_grad_norm: float = 1.0
+    """Gradients of the policy with a larger norm are scaled down to it."""
     kl: float = 0.05
     """What divergence from the reference costs each token, a nat of it in advantages, which for `ppo` have deviation
     1; where there is a target, only at the start."""
@@ -48,22 +43,22 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     """Nats for each text that the coefficient is steered to; absent, the coefficient stays as it is."""
     kl_horizon: int = 10_000
     """Over about so many texts the coefficient answers to a divergence that is off target."""
-    discount: float = 1.0
-    """Of later rewards, for each token."""
-    trace: float = 1.0
+    gamma: float = 1.0
+    """The discount of later rewards, for each token."""
+    gae_lambda: float = 1.0
     """Lambda of the generalised advantage estimate. Below 1 the reward, which comes at the end, fades on its way back
     to the tokens before it, unless the value head already foresees it."""
-    clip: float = 0.2
+    clip_range: float = 0.2
     """A token's probability ratio moves no further than this from one."""
-    value_clip: float = 0.2
+    value_clip_range: float = 0.2
     """A value moves no further than this from the value before the step."""
     whiten_rewards: bool = True
     """Rewards are measured from the mean of their prompt's texts and given deviation 1 over a step, so that levels
     of prompts and users do not matter and all reward models weigh alike against the KL."""
-    cut_off_penalty: float = 0.0
+    truncation_penalty: float = 0.0
     """Taken from the reward (after whitening) of a text that was cut off at the most tokens."""
     unscored: Literal["stop", "leave-out"] = "stop"
-    """What an unscored text does: end the run with the reason, or stay out of its step."""
+    """What an unscored text does: end the run with the reason, or stay out of its step. It is never paid."""
     lora: int = 0
     """Rank of LoRA adapters on every linear layer; 0 trains all weights."""
     gradient_checkpointing: bool = False
@@ -71,19 +66,31 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     batch_tokens: int = 0
     """Tokens, padding included, that are read at once in learning; 0 is 4,096 on a CPU and 16,384 on a GPU.
     Where a GPU's memory ends, half as many are read at once from then on."""
+    test_share: float = 0.25
+    """The part of the users that is held out."""
+    test_samples: int = 4
+    """Texts of each policy for each held-out prompt."""
 
     def check(self) -> None:
         """Refuse what cannot be trained, before anything is loaded."""
-        for name in ("steps", "prompts", "samples", "tokens", "epochs", "minibatches", "kl_horizon"):
+        for name in ("steps", "prompts", "samples", "tokens", "epochs", "minibatches", "kl_horizon", "test_samples"):
             if getattr(self, name) < 1:
                 raise PalateError(f"--{_option(name)} is a number from 1; {getattr(self, name)} was given")
-        for name in ("learning_rate", "value_learning_rate", "temperature", "largest_gradient", "clip", "value_clip"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise PalateError(f"--{_option(name)} is more than 0; {getattr(self, name):g} was given")
-        for name in ("kl", "cut_off_penalty", "lora", "batch_tokens"):
+        for name in (
+            "learning_rate",
+            "value_learning_rate",
+            "temperature",
+            "max_grad_norm",
+            "clip_range",
+            "value_clip_range",
+        ):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise PalateError(f"--{_option(name)} is more than 0; {value:g} was given")
+        for name in ("kl", "truncation_penalty", "lora", "batch_tokens"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise PalateError(f"--{_option(name)} is 0 or more; {getattr(self, name):g} was given")
-        for name in ("discount", "trace"):
+        for name in ("gamma", "gae_lambda"):
             if not 0 <= getattr(self, name) <= 1:
                 raise PalateError(f"--{_option(name)} is from 0 to 1; {getattr(self, name):g} was given")
         if self.kl_target is not None and not (0 < self.kl_target < math.inf and self.kl > 0):
@@ -91,55 +98,28 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
         if self.algorithm == "rloo" and self.samples < 2:
             raise PalateError("rloo measures each text by the others of its prompt: --samples is 2 at least")
         usual = Training()
-        for name in ("value_learning_rate", "value_clip", "trace", "discount"):
+        for name in ("value_learning_rate", "value_clip_range", "gae_lambda", "gamma"):
             if self.algorithm == "rloo" and getattr(self, name) != getattr(usual, name):
                 raise PalateError(f"--{_option(name)} is of no use with rloo, which has no value head; leave it out")
         if self.kl_target is None and self.kl_horizon != usual.kl_horizon:
             raise PalateError("--kl-horizon says how soon the coefficient answers to --kl-target; give that, too")
         if self.minibatches > self.prompts * self.samples:
             raise PalateError(f"--minibatches {self.minibatches} is more than the texts of a step")
+        if not 0 < self.test_share < 1:
+            raise PalateError(
+                f"--test-share is the part of the users that is held out, between 0 and 1; not {self.test_share}"
+            )
 
-    def on(self, device: str) -> Training:
-        """With the batch that suits this device, where none was given."""
-        usual = 16384 if device.startswith("cuda") else 4096
-        return self if self.batch_tokens else msgspec.structs.replace(self, batch_tokens=usual)
+    def resolved(self, device: str) -> Self:
+        """With the learning rate, and the batch for this device, where none were given."""
+        rate = LORA_LEARNING_RATE if self.lora else LEARNING_RATE
+        batch = GPU_BATCH if device.startswith("cuda") else CPU_BATCH
+        return replace(
+            self,
+            learning_rate=rate if self.learning_rate is None else self.learning_rate,
+            batch_tokens=self.batch_tokens or batch,
+        )
 
 
 def _option(name: str) -> str:
     return name.replace("_", "-")
-
-
-class PpoSettings(HashedSettings, frozen=True, kw_only=True):
-    """The resolved settings of a run. Two runs with the same hash end with the same policy."""
-
-    kind: Literal["ppo"] = KIND
-    benchmark: Card
-    content_hash: str
-    policy: Fingerprint
-    policy_view: ViewSpec
-    """What the policy sees of the user, in training and in the test."""
-    reward_model: ModelSettings
-    view: ViewSpec
-    """What the reward model sees of the user."""
-    critic: Fingerprint
-    training: Training
-    test_share: float
-    """The part of the users that is held out."""
-    test_samples: int
-    """Texts of each policy for each held-out prompt."""
-    retriever: str
-    retriever_fingerprint: str
-    writer: str | None
-    budget: Budget | None
-    limit: int | None
-    seed: int
-    processes: int = 1
-    """How many share the work; another number adds up in another order."""
-    palate: str = __version__
-    format: int = FORMAT
-
-    @property
-    def folder_name(self) -> str:
-        """A name that any file system takes, with the reward model in it and the hash at its end."""
-        model = file_name(self.reward_model.label)
-        return f"{file_name(self.benchmark.name)}-{self.training.algorithm}-{model}-{self.hash}"

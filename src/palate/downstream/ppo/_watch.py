@@ -1,8 +1,9 @@
-"""A training run in a terminal: while it goes on, and at its end."""
+"""The curves of a training run in a terminal, while it goes on."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,19 +12,10 @@ from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
-from palate.downstream._personal import personal_table
+from palate.downstream.ppo._document import CURVES
 from palate.downstream.ppo._findings import warnings_of
-from palate.downstream.ppo._results import PpoSummary, StepLine
-from palate.downstream.ppo._tables import (
-    CURVES,
-    curve_table,
-    footnote,
-    head,
-    held_out_table,
-    parts_table,
-    view_scores_table,
-)
-from palate.report import figure, print_findings, print_head, print_section, printable
+from palate.downstream.ppo._results import StepLine
+from palate.report import figure
 
 BARS = "▁▂▃▄▅▆▇█"
 SPARK = 24
@@ -69,7 +61,7 @@ class Watching:
             numbers += f"length {line.length:.0f}, {line.seconds:.1f} s"
             self._console.print(f"step {line.step} of {steps}: {numbers}", highlight=False, soft_wrap=True)
 
-    def report(self, what: str, done: int, total: int) -> None:
+    def progress(self, what: str, done: int, total: int) -> None:
         """What goes on before and after training."""
         if self._live is not None:
             self._live.update(Text(f"{what}: {done} of {total}"), refresh=True)
@@ -92,9 +84,15 @@ class Watching:
         return grid
 
 
+def is_main_process() -> bool:
+    """Whether this process speaks, of several that share a run; known without torch."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 @contextmanager
 def watching(*, show: bool = True) -> Iterator[Watching]:
-    """Draws on standard error; nothing at all without `show`."""
+    """Draws on standard error; nothing at all without `show`, or in a process that only helps another."""
+    show = show and is_main_process()
     console = Console(stderr=True, quiet=not show)
     if not console.is_terminal or not show:
         yield Watching(console, None)
@@ -102,21 +100,3 @@ def watching(*, show: bool = True) -> Iterator[Watching]:
     # No thread that draws: it would fight for the processor with the training.
     with Live(console=console, transient=True, auto_refresh=False) as live:
         yield Watching(console, live)
-
-
-def print_ppo(summary: PpoSummary, console: Console) -> None:
-    """Print what held-out users got, how training went, and what that says."""
-    print_head(head(summary), console)
-    tables = (
-        curve_table(summary),
-        held_out_table(summary),
-        view_scores_table(summary),
-        personal_table(summary.personal),
-        parts_table(summary),
-    )
-    for table in filter(None, tables):
-        print_section(table, console)
-    if summary.before is not None:
-        console.print()
-        console.print(printable(footnote(summary), console, "dim"))
-    print_findings(summary.findings, console)
