@@ -33,7 +33,7 @@ import torch
 import transformers
 
 from palate.downstream.guide._guiding import Guiding
-from palate.downstream.guide._write import Guided, Job, write_guided
+from palate.downstream.guide._guiding import Guided, Job, write_guided
 from palate.engine import Conversation, LocalClassifier, LocalModel, Turn, weights_folder
 from palate.records import Ask, Part, View
 from palate.rewards import conversation, make_reward_model
