@@ -140,8 +140,8 @@ def load_votes(name: str, *, data_dir: Path | None = None) -> list[Vote]:
 
 def _simulated(options: Options, data_dir: Path | None) -> Draft:
     # By name and not by an import statement: simulated users live on a floor above this one.
-    downstream = importlib.import_module("palate.downstream")
-    benchmark: Benchmark = downstream.simulate_by_options(options, data_dir=data_dir)
+    simulate = importlib.import_module("palate.simulate")
+    benchmark: Benchmark = simulate.simulate_by_options(options, data_dir=data_dir)
     return draft_of(benchmark, "sim")
 
 

@@ -146,7 +146,7 @@ def sim() -> RewardModel:
     import importlib
 
     # By name, as above.
-    model: RewardModel = importlib.import_module("palate.downstream").SimulatedReward()
+    model: RewardModel = importlib.import_module("palate.simulate").SimulatedReward()
     return model
 
 
