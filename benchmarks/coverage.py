@@ -3,9 +3,11 @@
     python benchmarks/coverage.py                  # 1,000 studies a line, some minutes on one core
     python benchmarks/coverage.py --studies 200    # a quick look
 
-Users differ strongly, and their number of items goes from one to some hundreds. Four kinds of study: smooth effects;
-effects that few users have; heavy raters (a fifth of the users have 200 items and the others 5); and studies in which
-everybody judges the same 32 items, where the truth is that over new users and new items. `palate` is the interval that
+Users differ strongly, and their number of items goes from one to some hundreds. Five kinds of study: smooth effects;
+effects that few users have; heavy raters (a fifth of the users have 200 items and the others 5); studies in which
+everybody judges the same 32 items, where the truth is that over new users and new items; and studies in which
+everybody ranks the same four answers to each of 30 questions, where it is that over new users and new questions.
+`palate` is the interval that
 the reports show; `false alarms` is how often p is below .05 where the true gain is zero; `percentile` is the plain
 percentile bootstrap over users; `rows` resamples items as if they were independent. 93 to 97% is what we ask of
 `palate`, and 3 to 7% of false alarms.
@@ -22,6 +24,8 @@ sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != Path(__fi
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +34,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from palate.evaluation import RatedItem
 from palate.stats._intervals import (
     ANYWHERE,
     GAIN,
@@ -44,11 +49,15 @@ from palate.stats._intervals import (
     paired_differences,
     ratio,
 )
+from palate.stats._units import Units, shared_units
 
 CONCENTRATION = 4.0
 """Beta(4 m, 4 (1 - m)): a fifth of the variance of single answers lies between users."""
 MEAN_ITEMS = 20 * np.exp(0.8**2 / 2)
 SHARED_ITEMS = 32
+QUESTIONS = 30
+PAIRS = list(combinations("ABCD", 2))
+"""What a ranking of four answers comes to."""
 BATCH = 50
 """Studies bootstrapped together."""
 
@@ -180,26 +189,63 @@ def gain_of_heavy_raters(kind: str) -> Scenario:
     return Scenario(f"gain {truth:+.3f}, heavy raters, {kind}", draw, truth, within=GAIN)
 
 
+def judged(random: np.random.Generator, kind: str, effects: Floats) -> Floats:
+    """Single items: right or wrong, or for the better or the worse."""
+    drawn = random.random(effects.shape)
+    if kind == "accuracy":
+        return (drawn < effects).astype(np.float64)
+    up, down = 0.1 + np.maximum(effects, 0), 0.1 + np.maximum(-effects, 0)
+    return (drawn < up).astype(np.float64) - ((drawn >= up) & (drawn < up + down))
+
+
+def single(values: Floats) -> Counts:
+    kinds, numbers = np.unique(values, return_counts=True)
+    return np.array([(number, one, 1) for one, number in zip(kinds, numbers, strict=True)], dtype=np.int64)
+
+
 def crossed(kind: str, truth: float, between_users: float, between_items: float) -> Scenario:
     """Everybody judges the same items; what an item is like counts for everybody."""
 
     def draw(random: np.random.Generator, n: int) -> Study:
         user, item = random.normal(0, between_users, (n, 1)), random.normal(0, between_items, SHARED_ITEMS)
         effects: Floats = truth + user + item
-        drawn = random.random((n, SHARED_ITEMS))
-        if kind == "accuracy":
-            values: Floats = (drawn < effects).astype(np.float64)
-        else:
-            up, down = 0.1 + np.maximum(effects, 0), 0.1 + np.maximum(-effects, 0)
-            values = (drawn < up).astype(np.float64) - ((drawn >= up) & (drawn < up + down))
+        values = judged(random, kind, effects)
         cells = np.stack([values, np.ones_like(values)], axis=2)
-        kinds, numbers = np.unique(values, return_counts=True)
-        rows = np.array([(number, one, 1) for one, number in zip(kinds, numbers, strict=True)], dtype=np.int64)
-        return Study(cells.sum(axis=1), rows, Crossed(cells.sum(axis=0), cells.reshape(-1, 2)))
+        return Study(cells.sum(axis=1), single(values), Crossed(cells.sum(axis=0), cells.reshape(-1, 2)))
 
     alike = "items alike" if between_items == 0 else "items differ"
     name = f"{kind} {truth:{'+.3f' if kind == 'gain' else '.2f'}}, all judge the same {SHARED_ITEMS} items, {alike}"
     return Scenario(name, draw, truth, within=GAIN if kind == "gain" else SHARE)
+
+
+def rankings(kind: str, truth: float, between_questions: float) -> Scenario:
+    """Everybody ranks the same answers to the same questions; what a question is like counts for all its pairs."""
+
+    def draw(random: np.random.Generator, n: int) -> Study:
+        user, question = random.normal(0, 0.1, (n, 1, 1)), random.normal(0, between_questions, (QUESTIONS, 1))
+        ranking, pair = random.normal(0, 0.05, (n, QUESTIONS, 1)), random.normal(0, 0.05, (QUESTIONS, len(PAIRS)))
+        values = judged(random, kind, truth + user + question + ranking + pair)
+        columns = values.ravel(), np.ones(values.size)
+        by_user = np.stack([values.sum(axis=(1, 2)), np.full(n, float(values[0].size))], axis=1)
+        return Study(by_user, single(values), units_of_rankings(n).totals(*columns))
+
+    alike = "differ" if between_questions else "are alike"
+    name = f"{kind} {truth:{'+.3f' if kind == 'gain' else '.2f'}}, rankings of {QUESTIONS} questions that {alike}"
+    return Scenario(name, draw, truth, within=GAIN if kind == "gain" else SHARE)
+
+
+@lru_cache
+def units_of_rankings(n: int) -> Units:
+    """What palate resamples besides these users."""
+    items = [
+        RatedItem(id="", user_id=str(user), prompt=f"Question {question}?", responses=pair, preferred=0)
+        for user in range(n)
+        for question in range(QUESTIONS)
+        for pair in PAIRS
+    ]
+    units = shared_units(items, np.repeat(np.arange(n), QUESTIONS * len(PAIRS)), "auto")
+    assert units is not None
+    return units
 
 
 def oracle_gap(mean: float) -> Scenario:
@@ -230,6 +276,9 @@ SCENARIOS = [
     crossed("accuracy", 0.60, 0.10, 0.10),
     *(crossed("gain", truth, 0.10, 0.10) for truth in (0.0, 0.05)),
     crossed("gain", 0.0, 0.10, 0.0),
+    rankings("accuracy", 0.60, 0.15),
+    *(rankings("gain", truth, 0.15) for truth in (0.0, 0.05)),
+    rankings("gain", 0.0, 0.0),
 ]
 
 

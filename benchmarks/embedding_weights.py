@@ -33,10 +33,10 @@ from rich.console import Console
 from rich.table import Table
 
 from palate.data import load_benchmark
-from palate.simulate import simulate
 from palate.records import Ask, Benchmark, Comparison
 from palate.rewards import make_reward_model, rate
 from palate.rewards._embedding import PROFILE_WEIGHT
+from palate.simulate import simulate
 from palate.views import Missing, ViewBuilder, parse_view
 
 Floats = NDArray[np.float64]

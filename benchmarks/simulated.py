@@ -28,9 +28,9 @@ from rich.console import Console
 from rich.table import Table
 from scipy.optimize import minimize
 
-from palate.simulate import ceiling, simulate, taste_of, utility
 from palate.engine import TRAITS, Failure, Sampling, Turn, WriteRequest, open_language_model
 from palate.records import Judgement
+from palate.simulate import ceiling, simulate, taste_of, utility
 from palate.simulate._pool import pool
 from palate.simulate._taste import STANDARD, measure_standard, standardised
 from palate.simulate._wording import private_truth

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from palate import Ask, Benchmark, Rating, evaluate, load_benchmark
-from palate.runs import Run
+from palate.evaluation import RATINGS
 from palate.evaluation._asks import make_ask
 from palate.records import View
+from palate.runs import open_run
 from palate.stats._intervals import Quantity, Resamples, paired_differences, ratio
 from palate.views import ViewBuilder, parse_budget, parse_view
 
@@ -82,7 +83,7 @@ def test_two_reward_models_never_share_a_folder(mini: Benchmark, tmp_path: Path)
     runs = [evaluate(mini, [name], ["none"], limit=4, out=tmp_path).run for name in ("longest", "shortest")]
     assert runs[0] != runs[1]
     for run, name in zip(runs, ("longest", "shortest"), strict=True):
-        assert {line.rm for line in Run.open(Path(run)).ratings()} == {name}
+        assert {line.rm for line in open_run(Path(run)).read(RATINGS)} == {name}
 
 
 @pytest.mark.parametrize("retriever", ["bm25", "recent", "random"])

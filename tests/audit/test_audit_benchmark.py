@@ -10,13 +10,14 @@ import pytest
 from planted_audits import benchmark_of, choice, with_conflicts, written
 from rich.console import Console
 
-from palate.audit import BenchmarkAudit, audit_benchmark, render_audit_markdown, render_audit_terminal
+from palate.audit import BenchmarkAudit, audit_benchmark, audit_document
 from palate.audit._conflicts import find_conflicts
 from palate.audit._leaks import find_leaks
 from palate.audit._power import intraclass_correlation, measure_power
 from palate.audit._thin import measure_fields
 from palate.evaluation import Ratings, rated_item
 from palate.records import Aspect, Benchmark, Judgement, PalateError, Post, Privileged, User
+from palate.report import document_markdown, print_document
 from palate.stats import GAIN, Resamples, paired_differences
 
 
@@ -200,10 +201,10 @@ def test_mini_can_see_personalisation() -> None:
     severities = [one.severity for one in audit.findings]
     assert severities == sorted(severities, key=["warning", "note", "good"].index)
     console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
-    render_audit_terminal(audit, console)
+    print_document(audit_document(audit, whole=False), console)
     printed = console.export_text()
     assert max(map(len, printed.splitlines())) <= 80
-    page = render_audit_markdown(audit)
+    page = document_markdown(audit_document(audit))
     for text in (printed, page):
         assert "70.8%" in text and "How far one gets without knowing the user" in text
 

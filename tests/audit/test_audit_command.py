@@ -9,6 +9,7 @@ import pytest
 from planted_audits import CARD, benchmark_of, choice, run_of, with_conflicts, written
 
 import command
+from palate.audit import audit_benchmark, write_audit
 from palate.records import Benchmark, Completion, User
 
 
@@ -22,7 +23,7 @@ def test_a_benchmark_as_table_json_and_markdown(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "30 (30.0%)" in done.stdout and "audit.md" in done.stdout
     page = (tmp_path / "audit.md").read_text(encoding="utf-8")
-    assert page.startswith("# Audit of Planted\n") and "30 (30.0%)" in page
+    assert page.startswith("# Audit: Planted\n") and "30 (30.0%)" in page
     done = palate(folder, "--no-impersonal", "--json")
     assert json.loads(done.stdout)["conflicts"]["conflict_share"] == 0.3
 
@@ -74,3 +75,9 @@ def test_a_page_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = palate(folder, "--no-impersonal", "--out", tmp_path / "file" / "audit.md")
     assert done.returncode == 2 and "cannot write the audit" in done.stderr
+
+
+def test_a_file_that_ends_in_html_is_a_page(tmp_path: Path) -> None:
+    write_audit(audit_benchmark(written(with_conflicts(), tmp_path / "b"), impersonal=False), tmp_path / "audit.html")
+    page = (tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>") and "30 (30.0%)" in page and "Before you believe it" in page

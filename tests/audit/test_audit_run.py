@@ -14,12 +14,13 @@ from planted_audits import run_of
 from rich.console import Console
 
 import palate.audit
-from palate.audit import Cell, RunAudit, audit_run, render_audit_markdown, render_audit_terminal
+from palate.audit import Cell, RunAudit, audit_document, audit_run
 from palate.audit._difference import group_test
 from palate.evaluation import Grouping, RatedItem, Ratings, Slice, groupings, shown_groups, summarise
-from palate.runs import Run
 from palate.evaluation._grouping import NOT_GIVEN, OTHER
 from palate.records import PalateError
+from palate.report import document_markdown, print_document
+from palate.runs import open_run
 
 EVEN = {"north": (0.7, 0.8), "south": (0.7, 0.8)}
 
@@ -27,8 +28,8 @@ EVEN = {"north": (0.7, 0.8), "south": (0.7, 0.8)}
 def forms(audit: RunAudit) -> list[str]:
     """The audit as terminal text, as JSON and as Markdown."""
     console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
-    render_audit_terminal(audit, console)
-    return [console.export_text(), msgspec.json.encode(audit).decode(), render_audit_markdown(audit)]
+    print_document(audit_document(audit, whole=False), console)
+    return [console.export_text(), msgspec.json.encode(audit).decode(), document_markdown(audit_document(audit))]
 
 
 def test_a_group_served_twenty_points_worse_is_found(tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ def test_large_groups_are_tested_whatever_small_ones_there_are(tmp_path: Path) -
     (hidden,) = audit.hidden
     assert (hidden.cells, hidden.users) == (2, 7)
     assert "2 groups with 7 users counted as (other)" in " ".join(forms(audit)[0].split())
-    assert shown(audit.cells) == shown(summarise(Run.open(run)).slices), "one rule for every output"
+    assert shown(audit.cells) == shown(summarise(open_run(run)).slices), "one rule for every output"
     for text in forms(audit):
         assert "atlantis" not in text and "erewhon" not in text
 
@@ -82,7 +83,7 @@ def test_a_single_small_group_takes_the_next_smallest_for_company(tmp_path: Path
     audit = audit_run(run)
     assert {(cell.value, cell.users) for cell in audit.cells} == {("north", 40), ("south and others", 33)}
     assert audit.findings[0].severity == "warning" and "south and others is served" in audit.findings[0].text
-    assert shown(audit.cells) == shown(summarise(Run.open(run)).slices)
+    assert shown(audit.cells) == shown(summarise(open_run(run)).slices)
 
 
 def test_all_groups_small(tmp_path: Path) -> None:

@@ -70,6 +70,16 @@ def test_every_kind_of_file_gives_the_same(kind: str, tmp_path: Path) -> None:
     assert benchmark.comparisons[2].responses == ('Yes, "two".', "No,\nthanks.")
 
 
+def test_a_column_may_name_the_group(tmp_path: Path) -> None:
+    rows = [{**row, "topic": topic} for row, topic in zip(ROWS, (7, "7", None), strict=True)]
+    benchmark = load_benchmark(f"{jsonl(tmp_path / 'prefs.jsonl', rows)},user=who,group=topic")
+    assert [item.group for item in benchmark.comparisons] == ["7", "7", None]
+    (tmp_path / "prefs.csv").write_text("prompt,chosen,rejected,who,topic\nTea?,Green.,Black.,ann,\n")
+    assert load_benchmark(f"{tmp_path / 'prefs.csv'},user=who,group=topic").comparisons[0].group is None
+    with pytest.raises(PalateError, match="no column 'subject' for the group"):
+        load_benchmark(f"{tmp_path / 'prefs.jsonl'},user=who,group=subject")
+
+
 def test_without_dates_rows_are_in_order(tmp_path: Path) -> None:
     benchmark = load_benchmark(f"{jsonl(tmp_path / 'prefs.jsonl', ROWS)},user=who")
     assert [item.sequence for item in benchmark.comparisons] == [0, 1, 2]

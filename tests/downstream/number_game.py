@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from palate import Ask, Rating
-from palate.records import Draft, Grade
 from palate.engine import Conversation, Failure, WriteRequest, Written
-from palate.records import Benchmark, Card, Comparison, Completion, Judgement, User
+from palate.records import Benchmark, Card, Comparison, Completion, Draft, Grade, Judgement, User
 
 CARD = Card(name="numbers", title="Numbers", version="1", licence="none", source="made for the tests")
 

@@ -10,14 +10,15 @@ import pytest
 from number_game import CARD, Noisy, Normal, Silent, Worth, numbers
 from scipy import stats
 
-from palate.downstream import BonRun, BonSummary, Drawing, best_of_n, best_of_n_markdown, best_of_n_page
-from palate.downstream.best_of_n._summary import summarise_best_of_n
+from palate.downstream import BEST_OF_N, BestOfNSummary, Drawing, best_of_n, best_of_n_markdown, best_of_n_page
+from palate.downstream._samples import SAMPLES
 from palate.downstream.best_of_n import _results
 from palate.downstream.best_of_n._results import Curve
 from palate.records import Benchmark, Completion, PalateError, User
+from palate.runs import open_run
 
 
-def curve(summary: BonSummary, chooser: str, policy_view: str = "none", kind: str = "model") -> Curve:
+def curve(summary: BestOfNSummary, chooser: str, policy_view: str = "none", kind: str = "model") -> Curve:
     [found] = [
         one for one in summary.curves if (one.chooser, one.policy_view, one.kind) == (chooser, policy_view, kind)
     ]
@@ -79,7 +80,7 @@ def test_samples_are_drawn_once_and_rated_in_one_ask(tmp_path: Path) -> None:
 def test_dropping_an_item_changes_no_other(tmp_path: Path) -> None:
     whole = best_of_n(numbers(8), Normal(), [Noisy()], Worth(), views=["none"], out=tmp_path / "all")
     some = best_of_n(numbers(8), Normal(), [Noisy()], Worth(), views=["none"], limit=3, out=tmp_path / "some")
-    all_samples, some_samples = (BonRun.open(Path(one.run)).samples() for one in (whole, some))
+    all_samples, some_samples = (open_run(Path(one.run)).lines(SAMPLES) for one in (whole, some))
     assert len(some_samples) == 3
     assert all(all_samples[key] == line for key, line in some_samples.items())
     assert len({line.texts for line in all_samples.values()}) == 8
@@ -158,9 +159,9 @@ def test_completions_have_prompts_too(tmp_path: Path) -> None:
 
 def test_every_figure_comes_from_the_folder(tmp_path: Path) -> None:
     summary = best_of_n(numbers(12), Normal(), [Noisy(1.0)], Worth(), views=["none", "judgements"], out=tmp_path)
-    again = summarise_best_of_n(BonRun.open(Path(summary.run)))
+    again = BEST_OF_N.summarise(open_run(Path(summary.run)))
     assert again == summary
-    assert msgspec.json.decode(msgspec.json.encode(summary), type=BonSummary) == summary
+    assert msgspec.json.decode(msgspec.json.encode(summary), type=BestOfNSummary) == summary
     page, text = best_of_n_page(summary), best_of_n_markdown(summary)
     assert page.count('<svg class="curve"') == 2
     assert "http" not in page.replace("http-equiv", "")

@@ -15,7 +15,7 @@ import pytest
 
 import command
 from faulty_server import faulty_server
-from palate.downstream import BonSummary
+from palate.downstream import BestOfNSummary
 from tiny_models import TinyModels
 
 pytest.importorskip("rouge_score", reason="the critic reference needs .[downstream]")
@@ -53,12 +53,12 @@ def test_from_one_end_to_the_other(tiny_models: TinyModels, tmp_path: Path) -> N
     [run] = tmp_path.glob("runs/mini-best-of-4-*")
     assert {file.name for file in run.iterdir()} == {*RAW, "settings.json", "report.html", "report.md", "summary.json"}
     again = palate(*words, "--json", cwd=tmp_path)
-    summary = msgspec.json.decode(again.stdout, type=BonSummary)
+    summary = msgspec.json.decode(again.stdout, type=BestOfNSummary)
     assert summary.complete
     (run / "summary.json").unlink()
     reported = palate("report", f"runs/{run.name}", "--json", cwd=tmp_path)
     assert reported.stdout == again.stdout
-    assert msgspec.json.decode((run / "summary.json").read_bytes(), type=BonSummary) == summary
+    assert msgspec.json.decode((run / "summary.json").read_bytes(), type=BestOfNSummary) == summary
 
 
 def test_killed_at_any_moment_it_goes_on_and_ends_byte_for_byte_the_same(tmp_path: Path) -> None:

@@ -14,17 +14,16 @@ pytest.importorskip("transformers")
 
 from palate import Ask, Rating  # noqa: E402
 from palate.data import load_benchmark  # noqa: E402
-from palate.records import Draft, Grade  # noqa: E402
-from palate.downstream.guide._run import GuideRun  # noqa: E402
 from palate.downstream import GuideSummary, Guiding, guide  # noqa: E402
-from palate.downstream.guide._markdown import guide_markdown  # noqa: E402
-from palate.downstream.guide._page import guide_page  # noqa: E402
-from palate.downstream.guide._summary import summarise_guide  # noqa: E402
-from palate.downstream.guide._files import write_guide  # noqa: E402
 from palate.downstream.guide import _results  # noqa: E402
+from palate.downstream.guide._files import write_guide  # noqa: E402
+from palate.downstream.guide._markdown import guide_markdown  # noqa: E402
 from palate.downstream.guide._measure import Measurement  # noqa: E402
+from palate.downstream.guide._page import guide_page  # noqa: E402
+from palate.downstream.guide._run import GuideRun  # noqa: E402
+from palate.downstream.guide._summary import summarise_guide  # noqa: E402
 from palate.engine import LocalModel, Sampling, SentenceEncoder, Turn, WriteRequest  # noqa: E402
-from palate.records import Comparison, Completion, PalateError, RewardModel  # noqa: E402
+from palate.records import Comparison, Completion, Draft, Grade, PalateError, RewardModel  # noqa: E402  # noqa: E402
 from palate.rewards import make_reward_model  # noqa: E402
 from tiny_models import TinyModels, build, save  # noqa: E402
 

@@ -13,15 +13,16 @@ from number_game import Noisy, Normal, Worth, drawn, numbers
 from rich.console import Console
 
 from palate import Ask, Rating
-from palate.downstream import BonRun, BonSummary, Drawing, Guiding, best_of_n, guide, print_best_of_n
-from palate.records import Draft, Grade
-from palate.downstream.guide._run import GuideRun
-from palate.simulate import simulate, taste_of, utility
-from palate.downstream.guide._summary import summarise_guide
+from palate.downstream import BestOfNSummary, Drawing, Guiding, best_of_n, guide, print_best_of_n
 from palate.downstream._choice import best_of
-from palate.downstream._personal import PersonalGain, personal_findings
+from palate.downstream._personal import PersonalGain, personal_findings, shared_prompts
+from palate.downstream._samples import SAMPLES
+from palate.downstream.guide._run import GuideRun
+from palate.downstream.guide._summary import summarise_guide
 from palate.engine import Failure, WriteRequest, Written
-from palate.records import Benchmark, User, View
+from palate.records import Benchmark, Draft, Grade, User, View
+from palate.runs import open_run
+from palate.simulate import simulate, taste_of, utility
 from palate.simulate._pool import pool
 from palate.stats import false_discovery
 from tiny_models import TinyModels
@@ -60,7 +61,7 @@ class Knows:
         return utility(taste_of((self.shuffled or {}).get(view.user_id, view.user_id)), text)
 
 
-def chosen(benchmark: Benchmark, model: object, out: Path, **options: object) -> BonSummary:
+def chosen(benchmark: Benchmark, model: object, out: Path, **options: object) -> BestOfNSummary:
     given = {"drawing": Drawing(samples=8, tokens=64), "steps": [1, 8], "out": out} | options
     return best_of_n(benchmark, Library(), [model], "sim", **given)  # type: ignore[list-item, arg-type]
 
@@ -125,7 +126,7 @@ def test_items_with_nothing_to_show_are_left_out_and_said_on_the_first_screen(tm
 
 def test_a_stranger_s_score_is_the_mean_over_several(tmp_path: Path) -> None:
     summary = chosen(sim(users=12), Knows(), tmp_path)
-    run = BonRun.open(Path(summary.run))
+    run = open_run(Path(summary.run))
     ratings, marks = run.ratings(), run.marks()
     lines = [msgspec.json.decode(line) for line in (run.folder / "views.jsonl").read_bytes().splitlines()]
     expected = []
@@ -185,7 +186,7 @@ def test_what_the_policy_is_shown_has_its_controls_too(tmp_path: Path) -> None:
     assert found["swapped"].q > 0.05 and found["swapped"].who == "the policy alone"
     [said] = [finding.text for finding in summary.findings if "is not shown to be personal" in finding.text]
     assert "over a stranger's (swapped), not established" in said
-    samples = BonRun.open(Path(summary.run)).samples()
+    samples = open_run(Path(summary.run)).lines(SAMPLES)
     assert all((line.stranger is None) == (view != "swapped") for (view, _), line in samples.items())
 
 

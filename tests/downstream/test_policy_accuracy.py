@@ -13,8 +13,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from palate import Ask  # noqa: E402
-from palate.downstream.guide._run import GuideRun  # noqa: E402
 from palate.downstream import guide  # noqa: E402
+from palate.downstream.guide._run import GuideRun  # noqa: E402
 from palate.downstream.guide._summary import summarise_guide  # noqa: E402
 from palate.engine import LikelihoodRequest, LocalModel, Turn  # noqa: E402
 from palate.records import RewardModel  # noqa: E402

@@ -11,10 +11,11 @@ from number_game import numbers
 
 from faulty_server import counts, faulty_server
 from palate import load_benchmark
-from palate.downstream import BonRun, Drawing, best_of_n, write_best_of_n
-from palate.records import Draft, Grade
+from palate.downstream import Drawing, best_of_n, write_best_of_n
 from palate.downstream._policy import item_seed
-from palate.records import Comparison, Completion, PalateError
+from palate.downstream._samples import SAMPLES
+from palate.records import Comparison, Completion, Draft, Grade, PalateError
+from palate.runs import open_run
 from tiny_models import CONTEXT, TinyModels
 
 FEW = Drawing(samples=4, tokens=8, temperature=1.0, top_p=1.0)
@@ -53,7 +54,7 @@ def test_tiny_models_write_and_rate(tiny_models: TinyModels, tmp_path: Path) -> 
     models = [one for one in summary.curves if one.kind == "model"]
     assert len(models) == 12
     assert all(one.n == 6 for one in models)
-    samples = BonRun.open(Path(summary.run)).samples()
+    samples = open_run(Path(summary.run)).lines(SAMPLES)
     assert samples["none", samples_id(samples)].texts != samples["values", samples_id(samples)].texts
 
 
@@ -68,8 +69,8 @@ def test_twins_choose_from_the_same_texts_where_the_policy_sees_nothing_of_them(
     summary = best_of_n(
         "mini", str(tiny_models.causal()), ["shortest"], Vowels(), views=["none"], drawing=FEW, limit=4, out=tmp_path
     )
-    run = BonRun.open(Path(summary.run))
-    samples = run.samples()
+    run = open_run(Path(summary.run))
+    samples = run.lines(SAMPLES)
     for item in run.items():
         assert item.twin is not None
         assert samples["none", item.id].texts == samples["none", item.twin].texts
@@ -82,7 +83,7 @@ def test_a_sample_hangs_on_its_item_alone(tiny_models: TinyModels, tmp_path: Pat
         best_of_n("mini", policy, ["shortest"], Vowels(), views=["none"], drawing=FEW, limit=limit, out=tmp_path / name)
         for limit, name in ((12, "many"), (4, "few"))
     )
-    whole, part = (BonRun.open(Path(one.run)).samples() for one in (many, few))
+    whole, part = (open_run(Path(one.run)).lines(SAMPLES) for one in (many, few))
     assert part
     assert all(whole[key] == line for key, line in part.items())
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from palate.records import Critic, Draft, Grade
 from palate.downstream import ReferenceCritic, make_critic
-from palate.records import Benchmark, Card, Comparison, Completion, PalateError
+from palate.records import Benchmark, Card, Comparison, Completion, Critic, Draft, Grade, PalateError
 
 pytest.importorskip("rouge_score")
 pytest.importorskip("sacrebleu")

@@ -16,10 +16,10 @@ from palate.data import load_benchmark
 from palate.downstream import BonRun, Drawing, Guiding, SteerRun, Training, best_of_n, guide, ppo, repair, steer
 from palate.downstream.guide._run import GuideRun
 from palate.downstream.ppo._run import PpoRun
-from palate.runs import Run
 from palate.evaluation import evaluate
 from palate.personal import train
 from palate.records import Benchmark, PalateError
+from palate.runs import Run
 from tiny_models import TinyModels
 
 CRITIC = "reference:rouge1,encoder=none"

@@ -7,7 +7,6 @@ import pytest
 
 from faulty_server import faulty_server
 from palate.data import load_benchmark
-from palate.records import Critic, Draft, Grade
 from palate.downstream import RubricCritic, make_critic
 from palate.downstream._rubric import WORDS, rubric_conversation
 from palate.engine import (
@@ -20,7 +19,7 @@ from palate.engine import (
     WriteRequest,
     Written,
 )
-from palate.records import Aspect, Completion, PalateError, Privileged
+from palate.records import Aspect, Completion, Critic, Draft, Grade, PalateError, Privileged
 from tiny_models import TinyModels
 
 CALM = Aspect(aspect="calm", reason="noise tires them", evidence="left a loud café")

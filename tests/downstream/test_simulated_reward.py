@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from palate.data import load_benchmark
-from palate.records import Draft
-from palate.simulate import SimulatedCritic
 from palate.evaluation import evaluate
-from palate.records import Ask, View
+from palate.records import Ask, Draft, View
 from palate.rewards import check_reward_model, make_reward_model
+from palate.simulate import SimulatedCritic
 from palate.views import Missing, ViewBuilder, parse_view
 
 

@@ -8,11 +8,10 @@ import pytest
 
 from palate import evaluate
 from palate.data import check_benchmark, list_benchmarks, load_benchmark
-from palate.records import Draft
-from palate.simulate import SimulatedCritic, ceiling, simulate, taste_of, utility
 from palate.downstream import make_critic
 from palate.downstream.ppo._split import split_by_users
-from palate.records import Benchmark, Completion, PalateError
+from palate.records import Benchmark, Completion, Draft, PalateError
+from palate.simulate import SimulatedCritic, ceiling, simulate, taste_of, utility
 from palate.simulate._edits import EDITS
 from palate.simulate._pool import pool
 from palate.simulate._taste import STANDARD, measure_standard, standardised, user_id

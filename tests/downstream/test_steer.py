@@ -9,13 +9,27 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from palate.downstream._samples import SAMPLES
+from palate.evaluation import ITEMS
+from palate.runs import open_run
+
 pytest.importorskip("rouge_score", reason="the critic reference needs .[downstream]")
 
 from palate.cli import main
 from palate.data import Pseudonyms, pairs_from_completions, write_benchmark
-from palate.downstream import BonRun, Drawing, SteerRun, SteerSummary, best_of_n, print_steer, steer, steer_markdown, steer_page, write_steer
+from palate.downstream import (
+    BEST_OF_N,
+    Drawing,
+    SteerRun,
+    SteerSummary,
+    best_of_n,
+    print_steer,
+    steer,
+    steer_markdown,
+    steer_page,
+    write_steer,
+)
 from palate.downstream.guide._run import GuideRun
-from palate.downstream.best_of_n._summary import summarise_best_of_n
 from palate.downstream.guide._summary import summarise_guide
 from palate.downstream.steer._summary import summarise_steer
 from palate.privacy import check_receipt, forget
@@ -94,7 +108,7 @@ def test_there_is_a_row_for_every_method(table: SteerSummary) -> None:
 
 def test_its_numbers_are_those_of_its_parts(table: SteerSummary) -> None:
     runs, rows = Path(table.run).parent, {row.label: row for row in table.rows}
-    best = summarise_best_of_n(BonRun.open(runs / table.parts["best-of-n"]))
+    best = BEST_OF_N.summarise(open_run(runs / table.parts["best-of-n"]))
     curves = {(curve.chooser, curve.view): curve.points for curve in best.curves}
     for label, chooser, place in (
         ("policy alone, sampled", ("random", None), 0),
@@ -168,7 +182,7 @@ def test_greedy_means_the_same_in_context_and_guided(
     made = best_of_n(
         pairs, str(tiny_models.causal()), ["random"], CRITIC, views=["none"], drawing=drawing, limit=6, out=tmp_path
     )
-    sampled = {item: line.texts[0] for (_, item), line in BonRun.open(Path(made.run)).samples().items()}
+    sampled = {item: line.texts[0] for (_, item), line in open_run(Path(made.run)).lines(SAMPLES).items()}
     guided = GuideRun.open(Path(table.run).parent / table.parts["guided"]).generations()
     assert sampled == {key[4]: line.text for key, line in guided.items() if key[3] == 0.0}
 
@@ -240,7 +254,7 @@ def test_forgetting_a_user_reaches_every_part(
     made = measured(tiny_models.causal(), tmp_path / "runs", in_context=["posts:1"])
     write_steer(made)
     names = Pseudonyms(b"a key that only this test knows")
-    [user, *_] = {item.user_id for item in BonRun.open(Path(made.run).parent / made.parts["best-of-n"]).items()}
+    [user, *_] = {item.user_id for item in list(open_run(Path(made.run).parent / made.parts["best-of-n"]).read(ITEMS))}
     receipt = forget(user, names, runs=[Path(made.run)])
     for file in (tmp_path / "runs").rglob("*"):
         assert not file.is_file() or user.encode() not in file.read_bytes(), file

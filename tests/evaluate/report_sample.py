@@ -117,6 +117,9 @@ def _summary() -> Summary:
     names = [(rm, view) for rm in TRUTH for view in VIEWS]
     profiles = ("posts:5", "judgements:4")
     fields: dict[str, object] = {
+        "kind": "eval",
+        "version": "1",
+        "findings": [],
         "run": "runs/mini-embedding",
         "benchmark": "mini",
         "benchmark_title": "mini: thirty couples who want opposite things",

@@ -6,10 +6,9 @@ import msgspec
 import pytest
 
 from palate.cli import main
-from palate.runs import Run
 from palate.evaluation import evaluate, summarise
 from palate.records import PalateError
-from palate.runs import Ledger, Needs, repair_ledgers
+from palate.runs import Ledger, Needs, open_run, repair_ledgers
 from palate.runs._ledger import Appender
 
 
@@ -18,8 +17,8 @@ class Point(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-POINTS = Ledger("points.jsonl", Point, lambda line: line.x)
-LABELS = Ledger("labels.jsonl", Point, lambda line: line.name, Needs(POINTS, lambda line: [line.x]))
+POINTS = Ledger("points.jsonl", Point, lambda line: line.x, about="nobody")
+LABELS = Ledger("labels.jsonl", Point, lambda line: line.name, Needs(POINTS, lambda line: [line.x]), about="nobody")
 GOOD = [b'{"x":0}\n', b'{"x":1}\n', b'{"x":2}\n']
 BAD = {
     b'{"x":\n': "cannot be read",
@@ -115,7 +114,7 @@ def edit(file: Path, place: int, new: bytes = b"") -> bytes:
 def test_a_lost_item_is_said_until_the_same_command_puts_it_back(run: Path, tmp_path: Path) -> None:
     before = (run / "items.jsonl").read_bytes()
     edit(run / "items.jsonl", 3)
-    summary = summarise(Run.open(run))
+    summary = summarise(open_run(run))
     assert not summary.complete and summary.items == 19
     assert "Items whose lines in items.jsonl are lost: 1. Run the same command again to put them back." in (
         summary.warnings
@@ -137,7 +136,7 @@ def test_damaged_items_are_written_again_by_the_same_command(run: Path, tmp_path
     before = (run / "items.jsonl").read_bytes()
     edit(run / "items.jsonl", 3, b"{\n")
     with pytest.raises(PalateError, match=r"items\.jsonl, line 4"):
-        Run.open(run)
+        open_run(run)
     evaluate("mini", ["longest", "overlap"], ["none", "posts:2"], limit=20, out=tmp_path)
     assert (run / "items.jsonl").read_bytes() == before
 
@@ -145,7 +144,7 @@ def test_damaged_items_are_written_again_by_the_same_command(run: Path, tmp_path
 def test_a_rating_whose_view_is_lost_is_not_used(run: Path) -> None:
     edit(run / "views.jsonl", 3)
     with pytest.raises(PalateError, match=r"views\.jsonl lacks 1 of the lines"):
-        Run.open(run)
+        open_run(run)
 
 
 @pytest.mark.parametrize("command", [["report"], ["compare"], ["audit"]], ids=" ".join)

@@ -1,16 +1,19 @@
 """What a run says, checked against numbers worked out by hand."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
+from scipy import stats
 
 from palate import Ask, Rating
-from palate.evaluation import Gain, RatedItem, Ratings, Result, Summary, compare, evaluate
+from palate.evaluation import Gain, RatedItem, Ratings, Result, Summary, compare, evaluate, item_cards
 from palate.evaluation._baseline import over_baseline
 from palate.records import Benchmark, Card, Comparison, PalateError, Post, User
+from palate.runs import open_run
 from palate.stats import Resamples, false_discovery
 from palate.views import resolve_views
 
@@ -67,9 +70,9 @@ def test_a_stranger_who_was_not_found_is_no_reason_why_items_are_unscored(tmp_pa
     assert result(summary, "m", "swapped").unscored == 1
     assert "m, swapped: 1 of 4 items unscored, most often: refused." in summary.warnings
     assert "For 4 of 4 items fewer than 3 could be found." in summary.strangers[0]
-    items = browsed_items(Run.open(Path(summary.run)))
+    items = item_cards(open_run(Path(summary.run)))
     assert [len(item.ratings) for item in items] == [3] * 4
-    assert {rating.unscored for item in items for rating in item.ratings} == {None, "refused"}
+    assert {rating.note for item in items for rating in item.ratings} == {None, "refused"}
 
 
 def test_accuracy_over_items_and_over_users(tmp_path: Path) -> None:
@@ -297,6 +300,51 @@ def test_items_that_users_share_are_resampled_too(tmp_path: Path) -> None:
     assert narrow.low == narrow.high == wide.accuracy == 0.5, "users are all alike"
     assert wide.low is not None and wide.high is not None
     assert wide.low < 0.3 and wide.high > 0.7, "items are not"
+
+
+def ranked(questions: int, ask: str = "Question {}?", group: str | None = None) -> Benchmark:
+    """Twelve people rank the same four texts of each question, which makes six pairs, and half of them read it in
+    capitals. They agree, and prefer the longer text of every other question."""
+    card = Card(name="ranked", title="ranked", version="1", licence="none", source="the test")
+    people = {f"u{user}": User(id=f"u{user}") for user in range(12)}
+    comparisons = tuple(
+        Comparison(
+            id=f"{user}-{question}-{better}-{worse}",
+            user_id=user,
+            prompt=ask.format(question) if number % 2 else ask.format(question).upper(),
+            responses=(f"{'yes ' * better}{question}", f"{'yes ' * worse}{question}"),
+            preferred=question % 2,
+            group=group and group.format(question // 2, question, better, worse),
+        )
+        for number, user in enumerate(people)
+        for question in range(questions)
+        for better, worse in itertools.combinations((4, 3, 2, 1), 2)
+    )
+    return Benchmark(card=card, users=people, comparisons=comparisons)
+
+
+def test_the_pairs_of_a_question_are_right_or_wrong_together(tmp_path: Path) -> None:
+    def width(held: Benchmark) -> float:
+        found = result(evaluate(held, ["longest"], ["none"], out=tmp_path / str(next(folder))), "longest")
+        assert found.accuracy == 0.5 and found.low is not None and found.high is not None
+        return found.high - found.low
+
+    folder = itertools.count()
+    # Everybody is served alike, so the width is Student's quantile times the error between units.
+    for held, units in (
+        (ranked(12), 12),  # questions, whoever reads them in capitals
+        (ranked(12, ask="Which is better?"), 12 * 6 * 2),  # one instruction: its pairs, as they are written
+        (ranked(8), 8 * 6 * 2),  # too few questions
+        (ranked(12, group="question {1}, {2} and {3}"), 12),  # a group is a pair, and so lies in one question
+        (ranked(12, ask="Which is better?", group="question {1}, {2} and {3}"), 12 * 6),  # no questions: the groups
+    ):
+        assert width(held) == pytest.approx(2 * student(units), rel=0.02)
+    assert width(ranked(24, group="topic {}")) < 0.01, "the groups hold a right and a wrong question each"
+
+
+def student(units: int) -> float:
+    """Student's limit for a share of one half over units that are either all right or all wrong."""
+    return float(stats.t.ppf(0.975, units - 1)) * 0.5 / (units - 1) ** 0.5
 
 
 def test_two_runs_are_compared_over_new_items_too(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 from report_sample import sample_summary
 from rich.console import Console
 
-from palate.evaluation import Slice, evaluation_document, print_evaluation
+from palate.evaluation import Slice, evaluation_document
 from palate.evaluation._document import COLUMNS, ordered_slices
 from palate.evaluation._results import Summary
-from palate.report import document_csv, document_markdown, document_page
+from palate.report import document_csv, document_markdown, document_page, print_document
 
 NAMES = [
     "</script><img src=x onerror=alert(1)>",
@@ -27,8 +27,8 @@ NAMES = [
 def printed(summary: Summary, width: int = 80, *, terminal: bool = False, encoding: str = "utf-8") -> str:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding)
-    print_evaluation(
-        summary,
+    print_document(
+        evaluation_document(summary),
         Console(file=file, width=width, force_terminal=terminal, color_system="standard" if terminal else "auto"),
     )
     file.flush()

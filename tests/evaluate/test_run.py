@@ -16,8 +16,8 @@ import palate
 from command import GUARD
 from command import palate as palate_here
 from palate import Ask, PalateError, Rating
-from palate.evaluation import RatingLine, evaluate, summarise
-from palate.runs import Run
+from palate.evaluation import ITEMS, RatingLine, evaluate, summarise
+from palate.runs import open_run
 from palate.runs._ledger import Appender, read_lines
 
 SLOW = """
@@ -73,7 +73,7 @@ def test_a_torn_line_is_dropped_and_done_again(tmp_path: Path) -> None:
     content = file.read_bytes()
     for cut in (len(content) - 1, len(content) - 30, len(content) // 2, 5, 0):
         file.write_bytes(content[:cut])
-        assert not summarise(Run.open(Path(whole.run))).complete or cut == len(content)
+        assert not summarise(open_run(Path(whole.run))).complete or cut == len(content)
         model = Vowels()
         again = evaluate("mini", [model], VIEWS, limit=20, out=tmp_path)
         assert again == whole
@@ -189,14 +189,14 @@ def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path: Path) -> None:
 
 
 def test_every_raw_rating_stands_in_the_order_of_the_benchmark(tmp_path: Path) -> None:
-    run = Run.open(Path(evaluate("mini", ["longest"], ["none"], limit=30, out=tmp_path).run))
-    items = {item.id: item for item in run.items()}
+    run = open_run(Path(evaluate("mini", ["longest"], ["none"], limit=30, out=tmp_path).run))
+    items = {item.id: item for item in run.read(ITEMS)}
     for line in read_lines(run.folder / "ratings.jsonl", RatingLine):
         assert line.rating.scores == tuple(len(text) for text in items[line.item].responses)
 
 
 def test_the_run_says_what_was_measured_and_with_what(tmp_path: Path) -> None:
-    run = Run.open(Path(evaluate("mini", ["longest"], ["none"], limit=4, out=tmp_path).run))
+    run = open_run(Path(evaluate("mini", ["longest"], ["none"], limit=4, out=tmp_path).run))
     assert run.settings.content_hash == palate.load_benchmark("mini").content_hash
     assert run.settings.models[0].identity == {"spec": "longest", "source": f"palate {palate.__version__}"}
     assert run.folder.name.endswith(run.settings.hash)

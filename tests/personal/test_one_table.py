@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from palate.runs import Run
-from palate.evaluation import Summary
+from palate.evaluation import ITEMS, Summary
 from palate.personal import make_folds, train
 from palate.records import Benchmark, Card, Comparison, Judgement, Post, Privileged, User, came_before
+from palate.runs import VIEWS, open_run
 from planted import WORDS
 
 CARD = Card(name="one-table", title="One table", version="1", licence="CC0-1.0", source="a seed")
@@ -67,12 +67,12 @@ def test_what_is_planted_is_found_whether_users_are_known_or_not(protocol: str, 
         value, low, _ = gain(summary, over)
         assert low > 0.15
         assert value > 0.25
-    lines = Run.open(Path(summary.run)).views()
+    lines = list(open_run(Path(summary.run)).read(VIEWS))
     if protocol != "seen":
         own = [line for line in lines if line.view.startswith("judgements")]
         empty = sum(line.kinds.get("judgement", 0) == 0 for line in own)
         assert empty == PEOPLE  # nobody has judgements before the first item, and everybody before the others
-        known = Counter(item.known for item in Run.open(Path(summary.run)).items())
+        known = Counter(item.known for item in list(open_run(Path(summary.run)).read(ITEMS)))
         assert known == dict.fromkeys(range(CHOICES), PEOPLE)
 
 

@@ -11,8 +11,9 @@ import pytest
 from command import GUARD, palate
 from palate.cli import main
 from palate.data import write_benchmark
-from palate.evaluation import summarise
+from palate.evaluation import ITEMS, summarise
 from palate.personal import train
+from palate.runs import open_run
 from planted import planted
 
 
@@ -40,7 +41,7 @@ def test_gains_are_told_for_users_of_whom_little_and_much_is_known(tmp_path: Pat
     summary = train(
         planted(couples=12, choices=8, history=8), ["per-user"], features="traits", protocol="unseen", out=tmp_path
     )
-    items = Run.open(Path(summary.run)).items()
+    items = list(open_run(Path(summary.run)).read(ITEMS))
     assert all(item.known is not None for item in items)
     assert {one.known for one in summary.over_baseline} >= {"any"}
 
@@ -97,7 +98,7 @@ def test_a_trained_model_is_adapted_and_used_like_any_other(tmp_path: Path, caps
 
 def test_a_run_is_read_again_without_training(tmp_path: Path) -> None:
     summary = train(planted(couples=6, choices=6), ["per-user"], features="traits", folds=2, out=tmp_path)
-    assert summarise(Run.open(Path(summary.run))) == summary
+    assert summarise(open_run(Path(summary.run))) == summary
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from people import people
 from palate.downstream import Drawing, Guiding, Training, best_of_n, guide, ppo, steer, write_best_of_n, write_steer
 from palate.downstream.guide._files import write_guide
 from palate.downstream.ppo._files import write_ppo
-from palate.runs import Run
-from palate.evaluation import evaluate, summarise, write_reports
+from palate.evaluation import evaluate, summarise
+from palate.runs import open_run, write_report
 from tiny_models import TinyModels
 
 CRITIC = "reference:rouge1,encoder=none"
@@ -26,7 +26,7 @@ def every_run(tmp_path_factory: pytest.TempPathFactory, tiny_models: TinyModels)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PALATE_CACHE", str(out.parent / "cache"))
         rated = evaluate(people(), ["overlap"], ["none", "posts:1", "swapped"], out=out).run
-        write_reports(Run.open(Path(rated)), summarise(Run.open(Path(rated))))
+        write_report(open_run(Path(rated)), summarise(open_run(Path(rated))))
         best = best_of_n(
             people(),
             policy,

@@ -15,11 +15,11 @@ import pytest
 from palate.cli import main
 from palate.data import Pseudonyms, load_benchmark, write_benchmark
 from palate.engine import AnswerCache, forget_vectors, load_encoder
-from palate.runs import Run
-from palate.evaluation import evaluate, summarise, write_reports
+from palate.evaluation import evaluate, summarise
 from palate.personal import PersonalModel
 from palate.privacy import Receipt, check_receipt, forget
 from palate.records import Benchmark, Completion, PalateError
+from palate.runs import open_run, write_report
 
 USER, OTHER = "art-01-a", "art-01-b"
 NAMES = Pseudonyms(b"a key that only this test knows")
@@ -48,7 +48,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Callable[[int],
         patch.setenv("PALATE_CACHE", str(folder / "cache"))
         views = ["none", "posts:3+values", "swapped", "oracle"]
         run = Path(evaluate(str(folder / "data"), ["overlap"], views, out=folder / "runs").run)
-        write_reports(Run.open(run), summarise(Run.open(run)))
+        write_report(open_run(run), summarise(open_run(run)))
         run.rename(folder / "run")
         encoder = str(tiny_encoder(0))
         PersonalModel("per-user", features=encoder).fit(benchmark.comparisons, benchmark.users).save(folder / "model")

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from palate.data import Pseudonyms, load_benchmark, write_benchmark
-from palate.downstream import BonRun, Drawing, Guiding, best_of_n, guide, write_best_of_n
-from palate.downstream.guide._run import GuideRun
-from palate.downstream.best_of_n._summary import summarise_best_of_n
+from palate.downstream import BEST_OF_N, Drawing, Guiding, best_of_n, guide, write_best_of_n
 from palate.downstream.guide._files import write_guide
+from palate.downstream.guide._run import GuideRun
+from palate.evaluation import ITEMS
 from palate.privacy import Receipt, check_receipt, forget
 from palate.records import Benchmark, PalateError
-from palate.runs import Appender
+from palate.runs import Appender, open_run
 from tiny_models import TinyModels
 
 pytest.importorskip("rouge_score", reason="the critic reference needs .[downstream]")
@@ -122,9 +122,9 @@ def test_others_stay_but_for_what_a_stranger_s_profile_may_have_shown(runs: Path
     assert lines(runs / "best" / "ratings.jsonl") == staying and len(staying) < len(rated)
     assert {line["view"] for line in staying} == {"posts:2", "swapped"}
     assert USER not in (runs / "best" / "summary.json").read_text()
-    users = {item.user_id for item in BonRun.open(runs / "best").items()}
+    users = {item.user_id for item in list(open_run(runs / "best").read(ITEMS))}
     assert USER not in users and OTHER in users
-    assert summarise_best_of_n(BonRun.open(runs / "best")).users == len(users)
+    assert BEST_OF_N.summarise(open_run(runs / "best")).users == len(users)
     assert not {item.user_id for item in GuideRun.open(runs / "guided").items()} & {USER}
 
 

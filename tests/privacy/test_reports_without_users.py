@@ -9,8 +9,8 @@ import pytest
 
 from palate.cli import main
 from palate.data import load_benchmark
-from palate.evaluation import SMALLEST_GROUP, evaluate, summarise, write_reports
-from palate.runs import Run
+from palate.evaluation import SMALLEST_GROUP, evaluate, summarise
+from palate.runs import open_run, write_report
 
 FILES = ("report.html", "report.md", "results.csv", "summary.json")
 
@@ -32,8 +32,8 @@ def test_nothing_about_single_users(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_tables_never_name_a_user(tmp_path: Path) -> None:
-    run = Run.open(Path(evaluate("mini", ["longest"], ["none"], out=tmp_path).run))
-    write_reports(run, summarise(run))
+    run = open_run(Path(evaluate("mini", ["longest"], ["none"], out=tmp_path).run))
+    write_report(run, summarise(run))
     for name in ("report.md", "results.csv"):
         content = (run.folder / name).read_text()
         assert not [user for user in load_benchmark("mini").users if user in content]

@@ -20,7 +20,6 @@ from palate.engine import (
     WriteRequest,
     Written,
 )
-from palate.runs import Run
 from palate.evaluation import summarise
 from palate.evaluation._ratings import Ratings
 from palate.records import Rating
@@ -28,6 +27,7 @@ from palate.rewards import _grader as grader_module
 from palate.rewards import _judge as judge_module
 from palate.rewards import make_reward_model, rate, read_again
 from palate.rewards._prompts import conversation, grader_conversation, judge_conversation
+from palate.runs import open_run
 
 
 class Scripted:
@@ -228,9 +228,9 @@ def test_a_run_with_verdicts_in_text_is_read_again(monkeypatch: pytest.MonkeyPat
 
     judge = scripted(monkeypatch, "judge:m,verdict=text", Scripted(says))
     summary = evaluate("mini", [judge], ["none"], limit=20, out=tmp_path)
-    run = Run.open(Path(summary.run))
+    run = open_run(Path(summary.run))
     judged, again = (Ratings.of(run, again=again).rated(judge.name, "none") for again in (False, True))
-    for item in run.items():
+    for item in run.read(ITEMS):
         longer = max(range(2), key=lambda index: len(item.responses[index]))
         assert scores(judged[item.id, 0])[longer] == 1.0
     assert summarise(run, again=True).results[0].orders == summary.results[0].orders

@@ -11,9 +11,9 @@ pytest.importorskip("transformers")
 from faulty_server import faulty_server  # noqa: E402
 from palate import evaluate  # noqa: E402
 from palate.engine import Conversation, Failure, WriteRequest, Written, open_language_model  # noqa: E402
-from palate.runs import Run  # noqa: E402
 from palate.evaluation._ratings import Ratings  # noqa: E402
 from palate.records import Benchmark, Card, Comparison, Judgement, PalateError, Part, Post, User, View  # noqa: E402
+from palate.runs import open_run  # noqa: E402
 from palate.views import Missing, ViewBuilder, Writer, parse_view  # noqa: E402
 from tiny_models import CONTEXT, TinyModels  # noqa: E402
 
@@ -170,7 +170,7 @@ def test_what_the_writer_refused_is_unscored_in_the_run(own_cache: Path, tmp_pat
     benchmark = Benchmark(card=CARD, users={"ann": ANN, "cat": cat}, comparisons=(*ITEMS[:2], refused))
     with faulty_server() as address:
         summary = evaluate(benchmark, ["overlap"], ["persona"], writer=f"m,url={address}/good/v1", out=tmp_path)
-    rated = Ratings.of(Run.open(Path(summary.run))).rated("overlap", "persona")
+    rated = Ratings.of(open_run(Path(summary.run))).rated("overlap", "persona")
     reason = "the writer m could not write: HTTP 400: this prompt is not allowed here"
     assert {name: rating.unscored for name, rating in rated.items()} == {
         ("q1", 0): None,

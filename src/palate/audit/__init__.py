@@ -1,6 +1,6 @@
 """Can a benchmark see personalisation, and whom does a model serve worse?"""
 
-from palate.audit._audit import audit, render_audit_markdown, render_audit_terminal, write_audit
+from palate.audit._audit import audit, audit_document, write_audit
 from palate.audit._benchmark import audit_benchmark
 from palate.audit._results import (
     Amounts,
@@ -8,7 +8,6 @@ from palate.audit._results import (
     CellSize,
     Conflicts,
     Field,
-    Finding,
     Habit,
     Leaks,
     Lengths,
@@ -21,7 +20,7 @@ from palate.audit._results import (
 from palate.audit._run import audit_run
 from palate.audit._run_results import Cell, CellGain, Gap, Harm, HarmedUser, Hidden, RunAudit
 from palate.audit._selftest import SelfTest, Tried, selftest
-from palate.audit._selftest_page import render_selftest
+from palate.audit._selftest_document import selftest_document
 
 __all__ = [
     "Amounts",
@@ -31,7 +30,6 @@ __all__ = [
     "CellSize",
     "Conflicts",
     "Field",
-    "Finding",
     "Gap",
     "Habit",
     "Harm",
@@ -49,10 +47,9 @@ __all__ = [
     "Tried",
     "audit",
     "audit_benchmark",
+    "audit_document",
     "audit_run",
-    "render_audit_markdown",
-    "render_audit_terminal",
-    "render_selftest",
     "selftest",
+    "selftest_document",
     "write_audit",
 ]

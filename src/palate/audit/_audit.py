@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import Console
-
 from palate.audit._benchmark import audit_benchmark
-from palate.audit._benchmark_page import benchmark_document
-from palate.audit._markdown import markdown_document
+from palate.audit._benchmark_document import benchmark_document
 from palate.audit._results import BenchmarkAudit
 from palate.audit._run import audit_run
-from palate.audit._run_page import run_document
+from palate.audit._run_document import run_document
 from palate.audit._run_results import RunAudit
-from palate.audit._terminal import print_document
 from palate.evaluation import SMALLEST_GROUP
 from palate.records import PalateError
+from palate.report import Document, document_markdown, document_page
 from palate.runs import Progress, write_whole
 
 
@@ -59,22 +56,16 @@ def _holds_data(folder: Path) -> bool:
     return any(name.endswith((".jsonl", ".json", ".csv", ".parquet", ".gz")) for name in found)
 
 
-def render_audit_terminal(found: BenchmarkAudit | RunAudit, console: Console) -> None:
-    """Print an audit for a person."""
-    document = benchmark_document(found) if isinstance(found, BenchmarkAudit) else run_document(found)
-    print_document(document, console)
-
-
-def render_audit_markdown(found: BenchmarkAudit | RunAudit) -> str:
-    """An audit as Markdown, with nothing left out."""
-    document = benchmark_document(found) if isinstance(found, BenchmarkAudit) else run_document(found, whole=True)
-    return markdown_document(document)
+def audit_document(found: BenchmarkAudit | RunAudit, *, whole: bool = True) -> Document:
+    """What an audit says; without `whole`, no more than a terminal can show."""
+    return benchmark_document(found) if isinstance(found, BenchmarkAudit) else run_document(found, whole=whole)
 
 
 def write_audit(found: BenchmarkAudit | RunAudit, file: Path) -> None:
-    """Write an audit as a Markdown file."""
+    """Write an audit as a web page where the file's name ends in .html, else as Markdown."""
+    written = document_page if file.suffix.lower() in (".html", ".htm") else document_markdown
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, render_audit_markdown(found).encode("utf-8", "replace"))
+        write_whole(file, written(audit_document(found)).encode("utf-8", "replace"))
     except OSError as error:
         raise PalateError(f"cannot write the audit to {file}: {error.strerror or error}") from error

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from palate.audit._controls import PROMPT_OVERLAP
-from palate.audit._results import BenchmarkAudit, Finding, Habit
+from palate.audit._results import BenchmarkAudit, Habit
 from palate.evaluation import MOST_GROUPS
-from palate.report import CLEAR, chance_of_error, count, percent, percent_interval, points, warnings_first
+from palate.report import CLEAR, Finding, chance_of_error, count, percent, percent_interval, points, warnings_first
 
 RARE_CONFLICTS = 0.05
 FEWEST_SHARED = 30
@@ -153,7 +153,7 @@ def _controls(audit: BenchmarkAudit) -> Iterator[Finding]:
             "warning" if large else "note",
             f"{_SHORTCUTS[one.rm]} gets {percent(one.accuracy)}, where guessing gets {percent(one.chance)}: nothing "
             "has to be understood for that.",
-            "Report it beside every model; what does not beat it has shown nothing." if large else None,
+            "Report it beside every model; what does not beat it has shown nothing." if large else "",
         )
     if 1.96 * audit.luck > NOTICEABLE_LUCK and audit.luck > 2 * audit.luck_unshared:
         yield Finding(

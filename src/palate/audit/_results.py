@@ -7,15 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from palate.report import Finding as _Finding
+from palate.report import Finding
 from palate.stats import Estimate
-
-
-class Finding(_Finding, frozen=True):
-    """One thing that a reader should take away."""
-
-    advice: str | None = None
-    """What to do about it."""
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from palate.audit._results import Finding
 from palate.audit._run_results import RunAudit
-from palate.report import CLEAR, chance_of_error, count, percent, points, warnings_first
+from palate.report import CLEAR, Finding, chance_of_error, count, percent, points, warnings_first
 
 MOST_NAMED = 5
 

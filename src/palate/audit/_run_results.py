@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from palate.audit._results import Finding
+from palate.report import Finding
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ def audit(
     seed
         Decides resamples and shuffles.
     out
-        Write the audit to this file, as Markdown.
+        Write the audit to this file: as a web page where its name ends in .html, else as Markdown.
     runs
         Keep the ratings of the controls in this folder, so that the same command goes on where it stopped.
         By default they are thrown away. Benchmarks only.
@@ -53,8 +53,9 @@ def audit(
     from rich.console import Console
 
     from palate.audit import audit as examine
-    from palate.audit import render_audit_terminal, write_audit
+    from palate.audit import audit_document, write_audit
     from palate.cli._progress import progress_bar
+    from palate.report import print_document
 
     with progress_bar(show=not json) as progress:
         found = examine(
@@ -73,7 +74,7 @@ def audit(
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
         return
     console = Console()
-    render_audit_terminal(found, console)
+    print_document(audit_document(found, whole=False), console)
     if out:
         console.print()
         console.print("Audit:", out.resolve().as_uri(), markup=False, highlight=False, soft_wrap=True)

@@ -55,10 +55,11 @@ def selftest(
     import msgspec
     from rich.console import Console
 
-    from palate.audit import render_selftest
     from palate.audit import selftest as examine
+    from palate.audit import selftest_document
     from palate.cli._progress import progress_bar
     from palate.records import PalateError
+    from palate.report import print_document
 
     try:
         sizes = [float(part) for part in points.split(",")]
@@ -80,4 +81,4 @@ def selftest(
     if json:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
         return
-    render_selftest(found, Console())
+    print_document(selftest_document(found), Console())

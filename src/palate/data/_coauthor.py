@@ -54,8 +54,7 @@ def read_coauthor(folder: Path, since: date | None = None) -> Draft:
         history[choice.worker].append(judgement)
         comparisons.append(
             msgspec.structs.replace(
-                comparison_of(judgement, choice.worker, category=choice.kind),
-                group=choice.session,
+                comparison_of(judgement, choice.worker, category=choice.kind, group=choice.session),
                 shown=tuple(range(len(choice.suggestions))),
             )
         )

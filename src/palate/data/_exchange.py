@@ -36,7 +36,9 @@ def read_exchange(files: Iterable[Path], card: Card, source: str, *, extras: boo
     return draft
 
 
-def comparison_of(judgement: Judgement, user_id: str, *, category: str | None = None) -> Comparison:
+def comparison_of(
+    judgement: Judgement, user_id: str, *, category: str | None = None, group: str | None = None
+) -> Comparison:
     """The comparison that asks for what the judgement tells."""
     assert judgement.id is not None
     return Comparison(
@@ -46,6 +48,7 @@ def comparison_of(judgement: Judgement, user_id: str, *, category: str | None = 
         responses=judgement.responses,
         preferred=judgement.preferred,
         category=category,
+        group=group,
         date=judgement.date,
         sequence=judgement.sequence,
     )

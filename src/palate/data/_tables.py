@@ -17,7 +17,7 @@ from palate.data._files import Row, read_rows
 from palate.data._wire import Id, identifier, when
 from palate.records import Card, Judgement, PalateError, User
 
-OPTIONS = ("user", "date", "category")
+OPTIONS = ("user", "date", "category", "group")
 TIMES = ("date", "datetime", "timestamp", "time", "day", "created_at", "created", "created_utc")
 """Columns that are taken as the time of each choice where none is named and every value is a day or a moment."""
 
@@ -49,8 +49,8 @@ def read_table(files: Iterable[Path], card: Card, source: str, options: Mapping[
         except FieldError as problem:
             draft.faults.append(explain(problem, place))
             continue
-        category = row.get(columns.get("category", ""))
-        comparison = comparison_of(judgement, user_id, category=None if category is None else str(category))
+        category, group = (_optional(row.get(columns.get(option, ""))) for option in ("category", "group"))
+        comparison = comparison_of(judgement, user_id, category=category, group=group)
         draft.comparisons.append((comparison, place))
         users.setdefault(user_id, (place, []))[1].append(judgement)
     draft.users = [(User(id=id, judgements=tuple(choices)), place) for id, (place, choices) in users.items()]
@@ -104,6 +104,10 @@ def _judgement(row: Row, columns: Mapping[str, str], user_id: str, number: int) 
         date=_moment(row.get(columns["date"]), columns["date"]) if dated else None,
         sequence=None if dated else number,
     )
+
+
+def _optional(value: object) -> str | None:
+    return None if value in (None, "") else str(value)
 
 
 def _text_id(value: object, field: str) -> str:

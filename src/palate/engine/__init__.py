@@ -20,6 +20,7 @@ from palate.engine._language import (
 )
 from palate.engine._local import LocalModel
 from palate.engine._local_classifier import LocalClassifier
+from palate.engine._memory import in_halves, out_of_memory
 from palate.engine._open import in_process, open_by_spec, open_language_model, yes
 from palate.engine._optional import require
 from palate.engine._traits import TRAITS
@@ -51,10 +52,12 @@ __all__ = [
     "examine",
     "folder_fingerprint",
     "forget_vectors",
+    "in_halves",
     "in_process",
     "load_encoder",
     "open_by_spec",
     "open_language_model",
+    "out_of_memory",
     "require",
     "steady_attention",
     "text_hash",

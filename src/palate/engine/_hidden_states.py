@@ -13,6 +13,7 @@ from palate.engine._attention import steady_attention
 from palate.engine._encoder import Layer, average_windows, batches_of_like_length, spread_layers
 from palate.engine._language import Turn
 from palate.engine._loaded import Loaded, context_of
+from palate.engine._memory import in_halves
 from palate.engine._optional import require
 from palate.engine._vectors import Pair, Vectors, VectorStore, remembered, vectors_folder
 from palate.records import PalateError
@@ -91,17 +92,9 @@ class HiddenStateEncoder(Loaded):
         windows = self._windows(pairs)
         lengths = np.asarray([len(window) for window in windows])
         found = np.zeros((len(windows), self.dimensions), np.float32)
-        waiting = batches_of_like_length(lengths, TOKENS_A_BATCH[self._device.split(":")[0]])
-        torch = require("torch", "local")
-        while waiting:
-            batch = waiting.pop(0)
-            try:
-                found[batch] = self._pooled([windows[index] for index in batch])
-            except torch.OutOfMemoryError:
-                torch.cuda.empty_cache()
-                if len(batch) == 1:
-                    raise
-                waiting[:0] = [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
+        for batch in batches_of_like_length(lengths, TOKENS_A_BATCH[self._device.split(":")[0]]):
+            pooled = in_halves(batch, len(batch), lambda part: self._pooled([windows[index] for index in part]))
+            found[batch] = np.concatenate(list(pooled))
         owners = np.asarray([window.owner for window in windows])
         return average_windows(found, owners, np.asarray([len(window.own) for window in windows]))
 

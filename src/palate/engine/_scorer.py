@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from palate.engine._attention import steady_attention
+from palate.engine._memory import in_halves
 from palate.engine._packing import Group, Positions, can_pack, pack, packed_attention, reading, window
 
 LOGITS_AT_ONCE = 2**27
@@ -47,23 +48,20 @@ class Scorer:
 
     def _run(self, groups: Sequence[Group], finish: Finish, *, packs: bool) -> list[list[float]]:
         answers: list[Tensor | None] = [None] * len(groups)
-        waiting = [list(batch) for batch in self._batches(groups, packs)]
-        while waiting:
-            batch = waiting.pop()
-            try:
-                with torch.inference_mode(), steady_attention():
-                    found = self._packed(groups, batch, finish) if packs else self._cached(groups, batch, finish)
-            except torch.OutOfMemoryError:
-                torch.cuda.empty_cache()
-                self.budget //= 2
-                if len(batch) == 1:
-                    raise
-                middle = len(batch) // 2
-                waiting += [batch[:middle], batch[middle:]]
-                continue
-            for index, numbers in zip(batch, found, strict=True):
-                answers[index] = numbers
+
+        def read(batch: Sequence[int]) -> list[tuple[int, Tensor]]:
+            with torch.inference_mode(), steady_attention():
+                found = self._packed(groups, batch, finish) if packs else self._cached(groups, batch, finish)
+            return list(zip(batch, found, strict=True))
+
+        for batch in reversed(list(self._batches(groups, packs))):
+            for part in in_halves(batch, len(batch), read, self._halve_budget):
+                for index, numbers in part:
+                    answers[index] = numbers
         return _to_lists([answer for answer in answers if answer is not None], groups)
+
+    def _halve_budget(self) -> None:
+        self.budget //= 2
 
     def _beyond_window(self, groups: Sequence[Group]) -> bool:
         most = window(self.model)

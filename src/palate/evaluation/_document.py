@@ -14,7 +14,7 @@ from palate.evaluation._plots import (
     gain_plot,
     histograms,
 )
-from palate.evaluation._reading import NO_PERSONAL_GAIN
+from palate.evaluation._reading import NO_PERSONAL_GAIN, findings_of
 from palate.evaluation._results import Difference, Gain, OverBaseline, Slice, Summary
 from palate.report import (
     ABSENT,
@@ -96,7 +96,7 @@ def evaluation_document(summary: Summary, items: Sequence[ItemCard] = (), *, lef
         lead=f"{lead} {summary.split}" if summary.split else lead,
         facts={},
         unfinished="Not every item is rated yet. The numbers will change.",
-        findings=summary.findings,
+        findings=findings_of(summary),
         sections=[
             _accuracy(summary, found),
             _cold_start(summary),

@@ -11,7 +11,7 @@ import numpy as np
 from palate.evaluation._baseline import over_baseline
 from palate.evaluation._paired import about_few, differences, gains
 from palate.evaluation._ratings import Rated, Ratings
-from palate.evaluation._reading import readings
+from palate.evaluation._reading import findings_of
 from palate.evaluation._results import Calibration, Orders, Result, Summary
 from palate.evaluation._run import Settings
 from palate.evaluation._shown import stranger_match, view_warnings
@@ -55,8 +55,7 @@ def summarise(run: Run[Settings], *, again: bool = False, resample: Resample = "
         slices=slices(ratings, labels, settings.views, resamples),
         user_accuracies=user_accuracies(ratings, labels, settings.views),
     )
-    said = readings(summary) or [Finding("note", "this run holds controls only")]
-    return msgspec.structs.replace(summary, findings=[*warnings, *said])
+    return msgspec.structs.replace(summary, findings=findings_of(summary))
 
 
 def _results(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], resamples: Resamples) -> list[Result]:

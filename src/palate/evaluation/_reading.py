@@ -178,3 +178,9 @@ def _against_overlap(summary: Summary, row: Row) -> str:
             case "unclear" if found is not None:
                 return f", but this run cannot tell it from counting shared words ({points(found.difference)})"
     return ""
+
+
+def findings_of(summary: Summary) -> list[Finding]:
+    """Warnings first, then what the numbers say of each model."""
+    said = readings(summary) or [Finding("note", "this run holds controls only")]
+    return [*(Finding("warning", warning) for warning in summary.warnings), *said]

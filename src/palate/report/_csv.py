@@ -6,7 +6,7 @@ import csv
 import io
 
 from palate.report._document import Cell, Document
-from palate.report._table import Table
+from palate.report._table import Table, one_line
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
@@ -28,7 +28,7 @@ def document_csv(document: Document) -> str:
             [
                 _inert(table.title),
                 *map(_inert, row[: table.words]),
-                *(" ".join(cell.split()) for cell in row[table.words :]),
+                *map(one_line, row[table.words :]),
             ]
             for row in table.rows
         )

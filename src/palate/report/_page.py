@@ -74,7 +74,10 @@ def embedded_json(items: Sequence[ItemCard]) -> str:
                     "text": kept(text.text),
                     "tags": list(text.tags),
                     "highlighted": text.highlighted,
-                    "numbers": {name: figure(number) for name, number in text.numbers.items()},
+                    "numbers": {
+                        name: f"{number:,}" if isinstance(number, int) else figure(number)
+                        for name, number in text.numbers.items()
+                    },
                 }
                 for text in item.texts
             ],

@@ -6,6 +6,7 @@ All share how an axis finds round ticks, how names are shortened or wrapped, and
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -103,26 +104,30 @@ def shortened(text: str, longest: int) -> str:
 
 
 def wrapped(text: str, longest: int) -> tuple[str, ...]:
-    """Lines that break between words only; a word that is too long for a line loses its middle.
+    """Lines that break between words and after commas only; a word that is too long for a line loses its middle.
 
     >>> wrapped("best of 16 by embedding, policy seeing posts:5", 24)
     ('best of 16 by embedding,', 'policy seeing posts:5')
     """
     lines: list[str] = []
-    for word in text.split():
-        word = shortened(word, longest)
-        if lines and len(lines[-1]) + 1 + len(word) <= longest:
-            lines[-1] += f" {word}"
+    joint = ""
+    for word in re.finditer(r"([^\s,]+,?|,)(\s*)", text):
+        part = shortened(word[1], longest)
+        if lines and len(lines[-1]) + len(joint) + len(part) <= longest:
+            lines[-1] += joint + part
         else:
-            lines.append(word)
+            lines.append(part)
+        joint = " " if word[2] else ""
     return tuple(lines)
 
 
 # Curves and dots.
 
-WIDTH, HEIGHT = 480, 300
-LEFT, TOP, BOTTOM = 52, 26, 44
-LONGEST_LINE = 32
+HEIGHT = 300
+LEFT, RIGHT, TOP, BOTTOM = 52, 464, 26, 44
+MOST_TICKS = 9
+"""Steps that are named below a chart; of more, every second, third and so on."""
+LONGEST_LINE = 29
 """Characters in a line of a label."""
 LINE_HEIGHT = 15
 
@@ -239,7 +244,7 @@ def draw_curves(
     steps = sorted({one.at for own in shared for one in own})
     values = [end for own in shared for one in own for end in (one.low, one.high, one.value)]
     up = Axis.holding([*values, *(one.value for one in across)], HEIGHT - BOTTOM, TOP)
-    x = {at: LEFT + place * (WIDTH - LEFT - 8) / max(1, len(steps) - 1) for place, at in enumerate(steps)}
+    x = {at: LEFT + place * (RIGHT - LEFT) / max(1, len(steps) - 1) for place, at in enumerate(steps)}
     colours = COLOURS if grey_first else COLOURS[1:]
     lines, spots, ends, said, colour_of = [], [], [], [], {}
     for place, (own, names) in enumerate(shared.items()):
@@ -264,7 +269,7 @@ def draw_curves(
         levels=levels,
         spots=tuple(spots),
         labels=_apart([*ends, *more]),
-        x_ticks=tuple((x[at], _step_name(at)) for at in steps),
+        x_ticks=tuple((x[at], _step_name(at)) for at in steps[:: math.ceil(len(steps) / MOST_TICKS)]),
         y_ticks=up.placed(written),
     )
 
@@ -276,7 +281,7 @@ def draw_dots(
     """Dots at two values each; nothing where there are none. `include` are values the axis across must hold."""
     if not dots:
         return None
-    horizontal = Axis.holding([*(dot.across for dot in dots), *include], LEFT, WIDTH - 8)
+    horizontal = Axis.holding([*(dot.across for dot in dots), *include], LEFT, RIGHT)
     vertical = Axis.holding([*(dot.up for dot in dots), *(one.value for one in levels)], HEIGHT - BOTTOM, TOP)
     alike = list(dict.fromkeys(dot.like or dot.name for dot in dots))
     spots, ends = [], []
@@ -322,7 +327,7 @@ def _levels(
     ends: list[_End] = []
     for value in dict.fromkeys(one.value for one in across if not one.like):
         name = _together([one.name for one in across if one.value == value and not one.like])
-        ends.append((name, Mark("level", "none"), WIDTH - 8, up.at(value)))
+        ends.append((name, Mark("level", "none"), RIGHT, up.at(value)))
     return levels, ends, [level.text for level in levels]
 
 

@@ -54,9 +54,19 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(title.replace("-\n", "").replace("\n", " ") for title in self.titles)
 
 
+def one_line(cell: str) -> str:
+    """A number with what stands below it in brackets.
+
+    >>> one_line("0.412*\\n0.380 to 0.441")
+    '0.412* (0.380 to 0.441)'
+    """
+    value, _, below = cell.strip().partition("\n")
+    return f"{value} ({below})" if below else value
+
+
 def _plain_number(text: str) -> str:
     """A number in Markdown: only the star of a clear one and the sign of a tiny one could mean anything else."""
-    return text.strip().replace("*", r"\*").replace("<", "&lt;").replace("\n", " ")
+    return one_line(text).replace("*", r"\*").replace("<", "&lt;")
 
 
 def markdown_table(table: Table) -> Iterator[str]:

@@ -65,7 +65,7 @@ def _print_tables(tables: Sequence[Table], above: str, console: Console) -> None
     before: tuple[str, ...] = ()
     for position, table in enumerate(tables):
         alike = [other for other in tables if other.titles == table.titles]
-        if position and not table.title:
+        if position:
             console.print()
         if table.title and table.title != above:
             console.print(printable(table.title, console, "dim italic" if table.dim else "italic"))
@@ -138,12 +138,18 @@ def terminal_table(
     starred = [any(row[position].split("\n")[0].endswith("*") for row in table.rows) for position in range(kept)]
     for place, row in enumerate(table.rows):
         bar = table.bars[place] if table.bars else None
+        colour = "" if table.dim else _colour(bar)
         words = [printable(cell, console) for cell in row[: table.words]]
         numbers_shown = [
-            _number(row[position], starred[position], _colour(bar) if position == table.words else "", console)
+            _number(
+                row[position],
+                starred[position],
+                _colour(bar) if position == table.words and not table.dim else "",
+                console,
+            )
             for position in range(table.words, kept)
         ]
-        drawn = [_bar(bar, "" if table.dim else _colour(bar))] if bars and bar else []
+        drawn = [_bar(bar, colour)] if bars and bar else []
         grid.add_row(*words, *drawn, *numbers_shown, style="dim" if table.dim else None)
     return grid
 

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from palate.data import text_key
 from palate.stats._intervals import Crossed, Floats, cluster_totals
 
 Resample = Literal["auto", "users", "users-and-items"]
@@ -17,6 +18,8 @@ SHARED = 0.1
 """Where at least this part of the judgements is of units that several users judged, `auto` resamples items too."""
 FEWEST_UNITS = 5
 """From fewer units nothing can be said about new ones."""
+ENOUGH_PROMPTS = 10
+"""Where several users judged at least this many prompts, prompts are questions and not instructions."""
 
 
 class Judged(Protocol):
@@ -32,23 +35,29 @@ class Judged(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What is resampled besides users: groups of items where the benchmark names them, and otherwise items.
+    """What is resampled besides users: prompts that users have in common, or groups of items, or items.
 
-    A group holds items that must not be split between training and test, since they share a question or texts: what
-    a model gets wrong there it gets wrong together. Items without a group are the same where prompt and responses
-    are. A common prompt alone is not enough: it may be one instruction for the whole benchmark.
+    What a model gets wrong it gets wrong for a whole question. The question is the prompt where people judge several
+    texts for it; a group that the benchmark names, of items that share a question or texts, may be part of it (two
+    arguments of a debate) or may hold several prompts, and then it is the unit. Few common prompts may be
+    instructions for the whole benchmark; without groups, items are then the same where prompt and responses are.
     """
 
     codes: NDArray[np.intp]
     """A code for each item's unit."""
     cells: NDArray[np.intp]
     """A code for each item's cluster of users and unit."""
-    shared: float
-    """The part of the items whose unit several clusters of users judged."""
+    judges: NDArray[np.intp]
+    """How many clusters of users judged each unit."""
 
     @property
     def count(self) -> int:
-        return int(self.codes.max()) + 1
+        return len(self.judges)
+
+    @property
+    def shared(self) -> float:
+        """The part of the items whose unit several clusters of users judged."""
+        return float(np.mean(self.judges[self.codes] > 1))
 
     def totals(self, *columns: Floats) -> Crossed:
         """Columns of items, added up by unit and by cell."""
@@ -63,8 +72,14 @@ def shared_units(items: Sequence[Judged], clusters: NDArray[np.intp], resample: 
     """The units to resample, or None where users alone are resampled."""
     if resample == "users" or not len(items):
         return None
-    grouped = _units([item.group or item_texts(item) for item in items], clusters)
-    found = grouped if grouped.count >= FEWEST_UNITS else _units([item_texts(item) for item in items], clusters)
+    prompts = [("prompt", text_key(item.prompt)) for item in items]
+    enough = np.count_nonzero(_units(prompts, clusters).judges > 1) >= ENOUGH_PROMPTS
+    keys: list[Hashable] = [*prompts] if enough else [item_texts(item) for item in items]
+    of_groups = {(item.group, prompt) for item, prompt in zip(items, prompts, strict=True) if item.group}
+    nested = enough and len(of_groups) == len({group for group, _ in of_groups})
+    found = _units([key if nested else item.group or key for item, key in zip(items, keys, strict=True)], clusters)
+    if found.count < FEWEST_UNITS:
+        found = _units(keys, clusters)
     if found.count < FEWEST_UNITS or (resample == "auto" and found.shared < SHARED):
         return None
     return found
@@ -80,4 +95,4 @@ def _units(keys: Sequence[Hashable], clusters: NDArray[np.intp]) -> Units:
     codes = np.array([places.setdefault(key, len(places)) for key in keys], dtype=np.intp)
     pairs, cells = np.unique(codes * (int(clusters.max()) + 1) + clusters, return_inverse=True)
     judges = np.bincount(pairs // (int(clusters.max()) + 1))
-    return Units(codes, np.asarray(cells, dtype=np.intp), float(np.mean(judges[codes] > 1)))
+    return Units(codes, np.asarray(cells, dtype=np.intp), judges)

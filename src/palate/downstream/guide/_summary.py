@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from palate.downstream._personal import shared_prompts
-from palate.downstream._personal import ANYWHERE, personal_gains
+from palate.downstream._personal import ANYWHERE, personal_gains, shared_prompts
 from palate.downstream.guide._accuracies import over_alone, pair_results, personal
 from palate.downstream.guide._credits import Pairs
 from palate.downstream.guide._findings import findings

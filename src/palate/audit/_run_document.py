@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from palate.audit._document import Document, Section
 from palate.audit._run_results import CellGain, Gap, RunAudit
-from palate.report import CLEAR, Table, chance_of_error, count, percent, percent_interval, points, points_interval
+from palate.report import (
+    CLEAR,
+    Document,
+    Note,
+    Section,
+    Table,
+    chance_of_error,
+    count,
+    natural_order,
+    percent,
+    percent_interval,
+    points,
+    points_interval,
+)
 
 MOST_ROWS = 12
 """Rows of a table in a terminal; the Markdown file and `--json` have all."""
@@ -20,7 +32,8 @@ _FOOTNOTE = (
 def run_document(audit: RunAudit, *, whole: bool = False) -> Document:
     """What the audit found; `whole` leaves nothing out."""
     return Document(
-        title=f"Fairness audit of {audit.benchmark_title}",
+        name="Fairness audit",
+        title=audit.benchmark_title,
         size=f"{count(audit.items, 'item')}, {count(audit.users, 'user')}, groups of {audit.least} users or more",
         findings=audit.findings,
         sections=[
@@ -30,25 +43,35 @@ def run_document(audit: RunAudit, *, whole: bool = False) -> Document:
             *_gains(audit, whole=whole),
             *_harmed(audit),
         ],
-        footnote=_FOOTNOTE,
     )
 
 
 def _gaps(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
     shown = audit.gaps if whole else audit.gaps[:MOST_ROWS]
     titles = ("field", "best served", "worst served", "gap", "95%", "q")
-    for rm, view in dict.fromkeys((gap.rm, gap.view) for gap in shown):
-        rows = [_gap_row(gap) for gap in shown if (gap.rm, gap.view) == (rm, view)]
-        table = Table(titles=titles, words=3, rows=rows)
-        yield Section(title=f"Gaps between the best and the worst served: {rm}, {view}", table=table)
+    tables = [
+        Table(
+            title=f"{rm}, {view}",
+            titles=titles,
+            words=3,
+            rows=[_gap_row(gap) for gap in shown if (gap.rm, gap.view) == (rm, view)],
+        )
+        for rm, view in dict.fromkeys((gap.rm, gap.view) for gap in shown)
+    ]
     notes = [
         f"{_field(one.by)}: {count(one.cells, 'group')} with {count(one.users, 'user')} {one.reason}."
         for one in audit.hidden
     ]
     if len(shown) < len(audit.gaps):
         notes.append(f"{len(audit.gaps) - len(shown)} more gaps, none of them clearer: --out writes them all.")
-    if notes:
-        yield Section(title="Groups not shown by themselves", notes=notes)
+    if tables or notes:
+        yield Section(
+            title="Gaps between the best and the worst served",
+            name="Gaps",
+            blocks=[*tables, *map(Note, notes)],
+            small_print=[_FOOTNOTE],
+            terminal=True,
+        )
 
 
 def _gap_row(gap: Gap) -> tuple[str, ...]:
@@ -71,10 +94,12 @@ def _cells(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
     """In a terminal, the groups behind the clear gaps, or behind the first one where none is clear."""
     gaps = audit.gaps if whole else [gap for gap in audit.gaps if gap.q < CLEAR][:3] or audit.gaps[:1]
     wanted = {(gap.by, gap.rm, gap.view) for gap in gaps}
+    tables = []
     for by, rm, view in dict.fromkeys((cell.by, cell.rm, cell.view) for cell in audit.cells):
         if not whole and (by, rm, view) not in wanted:
             continue
-        cells = [cell for cell in audit.cells if (cell.by, cell.rm, cell.view) == (by, rm, view)]
+        cells = {cell.value: cell for cell in audit.cells if (cell.by, cell.rm, cell.view) == (by, rm, view)}
+        order = natural_order(cells) or sorted(cells, key=lambda value: -cells[value].accuracy)
         rows = [
             (
                 cell.value,
@@ -83,10 +108,12 @@ def _cells(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
                 f"{cell.users:,}",
                 f"{cell.n:,}",
             )
-            for cell in sorted(cells, key=lambda cell: -cell.accuracy)
+            for cell in map(cells.__getitem__, order)
         ]
-        table = Table(titles=("group", "accuracy", "95%", "users", "items"), words=1, rows=rows)
-        yield Section(title=f"Accuracy by {_field(by)}: {rm}, {view}", table=table)
+        titles = ("group", "accuracy", "95%", "users", "items")
+        tables.append(Table(title=f"By {_field(by)}: {rm}, {view}", titles=titles, words=1, rows=rows))
+    if tables:
+        yield Section(title="Accuracy by group", name="Groups", blocks=tables, terminal=True)
 
 
 def _harm(audit: RunAudit) -> Iterator[Section]:
@@ -109,8 +136,9 @@ def _harm(audit: RunAudit) -> Iterator[Section]:
     note = "By chance: what it would be if every change that the profile makes were as likely a gain as a loss."
     yield Section(
         title="Users served worse with the profile than with none",
-        table=Table(titles=titles, words=2, rows=rows),
-        notes=[note],
+        name="Harm",
+        blocks=[Table(titles=titles, words=2, rows=rows), Note(note)],
+        terminal=True,
     )
 
 
@@ -120,13 +148,25 @@ def _gains(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
     if not shown:
         return
     titles = ("field", "group", "gain", "95%", "q", "users")
-    for rm, view in dict.fromkeys((one.rm, one.view) for one in shown):
-        rows = [_gain_row(one) for one in shown if (one.rm, one.view) == (rm, view)]
-        table = Table(titles=titles, words=2, rows=rows)
-        yield Section(title=f"What the profile adds by group, least first: {rm}, {view}", table=table)
-    if len(shown) < len(ordered):
-        more = f"{len(ordered) - len(shown)} more groups gain more: --out writes them all."
-        yield Section(title="More groups", notes=[more])
+    tables = [
+        Table(
+            title=f"{rm}, {view}",
+            titles=titles,
+            words=2,
+            rows=[_gain_row(one) for one in shown if (one.rm, one.view) == (rm, view)],
+        )
+        for rm, view in dict.fromkeys((one.rm, one.view) for one in shown)
+    ]
+    more = len(ordered) - len(shown)
+    notes = (
+        [Note(f"{count(more, 'more group gains', 'more groups gain')} more: --out writes them all.")] if more else []
+    )
+    yield Section(
+        title="What the profile adds by group, smallest gain first",
+        name="Gains",
+        blocks=[*tables, *notes],
+        terminal=True,
+    )
 
 
 def _gain_row(one: CellGain) -> tuple[str, ...]:
@@ -140,6 +180,10 @@ def _harmed(audit: RunAudit) -> Iterator[Section]:
     rows = [(one.user_id, one.rm, one.view, points(one.gain), f"{one.n:,}") for one in audit.harmed_users]
     yield Section(
         title="Users clearly served worse with the profile",
-        table=Table(titles=("user", "model", "view", "gain", "items"), words=3, rows=rows),
-        notes=["Some of them are here by chance: compare the table above."],
+        name="Users",
+        blocks=[
+            Table(titles=("user", "model", "view", "gain", "items"), words=3, rows=rows),
+            Note("Some of them are here by chance: compare the table above."),
+        ],
+        terminal=True,
     )

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from palate.audit._document import Document, Section
+import msgspec
+
 from palate.audit._results import BenchmarkAudit, Field, Habit, Reach, Spread
 from palate.evaluation import MOST_GROUPS
-from palate.report import ABSENT, Table, chance_of_error, count, percent, percent_interval, points, points_interval
+from palate.report import (
+    ABSENT,
+    Document,
+    Note,
+    Section,
+    Table,
+    chance_of_error,
+    count,
+    percent,
+    percent_interval,
+    points,
+    points_interval,
+)
 from palate.stats import Estimate
 
 MOST_LISTED = 8
@@ -22,13 +35,19 @@ _FOOTNOTE = (
 
 def benchmark_document(audit: BenchmarkAudit) -> Document:
     """Every number of the audit, in sections."""
-    sections = [_reach(audit), _conflicts(audit), _habits(audit), _amounts(audit), _leaks(audit), *_fields(audit)]
     return Document(
-        title=f"Audit of {audit.benchmark_title}",
+        name="Audit",
+        title=audit.benchmark_title,
         size=f"{count(audit.items, 'comparison')}, {count(audit.users, 'user')}, seed {audit.seed}",
         findings=audit.findings,
-        sections=sections,
-        footnote=_FOOTNOTE,
+        sections=[
+            _reach(audit),
+            _conflicts(audit),
+            _habits(audit),
+            _amounts(audit),
+            _leaks(audit),
+            *_fields(audit),
+        ],
     )
 
 
@@ -51,9 +70,9 @@ def _reach(audit: BenchmarkAudit) -> Section:
         )
     else:
         notes.append(f"There is no impersonal model: {audit.without_impersonal}.")
-    return Section(
-        title="How far one gets without knowing the user", table=Table(titles=titles, words=2, rows=rows), notes=notes
-    )
+    table = Table(titles=titles, words=2, rows=rows)
+    section = _section("How far one gets without knowing the user", "Without the user", table, notes)
+    return msgspec.structs.replace(section, small_print=[_FOOTNOTE])
 
 
 def _reach_row(one: Reach) -> tuple[str, ...]:
@@ -95,7 +114,7 @@ def _conflicts(audit: BenchmarkAudit) -> Section:
             ("users agree with others, on the same pairs", percent(own.others)),
             ("the difference", f"{points(own.own - own.others)} {more}"),
         ]
-    return _facts("Do users want different things of the same pair?", rows)
+    return _facts("Do users want different things of the same pair?", "Conflicts", rows)
 
 
 def _habits(audit: BenchmarkAudit) -> Section:
@@ -117,7 +136,7 @@ def _habits(audit: BenchmarkAudit) -> Section:
             ("the first, from the oldest quarter to the newest", f"{quarters} (q {chance_of_error(found.over_time_q)})")
         )
     notes = [] if found else ["Where people saw each response was not recorded."]
-    return _facts("Length and position", rows, notes)
+    return _facts("Length and position", "Habits", rows, notes)
 
 
 def _habit(what: str, habit: Habit | None) -> list[tuple[str, str]]:
@@ -135,10 +154,11 @@ def _amounts(audit: BenchmarkAudit) -> Section:
     smallest = points(power.smallest_gain).removeprefix("+")
     titles = ("a user has", "fewest", "lower\nquarter", "median", "upper\nquarter", "most")
     spreads = {"comparisons": amounts.items, "posts": amounts.posts, "judgements": amounts.judgements}
-    return Section(
-        title="How much there is of each user, and what it can show",
-        table=Table(titles=titles, words=1, rows=[(name, *_spread(one)) for name, one in spreads.items()]),
-        notes=[
+    return _section(
+        "How much there is of each user, and what it can show",
+        "Amounts",
+        Table(titles=titles, words=1, rows=[(name, *_spread(one)) for name, one in spreads.items()]),
+        [
             f"{amounts.users_with_enough:,} of {audit.users:,} users have {amounts.enough} comparisons or more, enough "
             "for an interval of their own.",
             f"Smallest gain found with 80% power: about {smallest} points, if two models differ on "
@@ -165,17 +185,19 @@ def _leaks(audit: BenchmarkAudit) -> Section:
     faults = [f"data check: {fault}" for fault in audit.faults[:MOST_FAULTS]]
     if len(audit.faults) > MOST_FAULTS:
         faults.append(f"... and {len(audit.faults) - MOST_FAULTS} more that palate data check lists")
-    return _facts("Comparisons whose answer leaks", [(what, _with_share(n, audit.items)) for what, n in rows], faults)
+    shares = [(what, _with_share(n, audit.items)) for what, n in rows]
+    return _facts("Comparisons whose answer leaks", "Leaks", shares, faults)
 
 
 def _fields(audit: BenchmarkAudit) -> Iterator[Section]:
     if not audit.fields:
         return
     rows = [row for field in audit.fields for row in _field_rows(field)]
-    yield Section(
-        title="Groups",
-        table=Table(titles=("field", "group", "users", "comparisons"), words=2, rows=rows),
-        notes=[_field_note(field, audit.least) for field in audit.fields if field.thin or field.without],
+    yield _section(
+        "Groups",
+        "Groups",
+        Table(titles=("field", "group", "users", "comparisons"), words=2, rows=rows),
+        [_field_note(field, audit.least) for field in audit.fields if field.thin or field.without],
     )
 
 
@@ -194,8 +216,12 @@ def _field_note(field: Field, least: int) -> str:
     return f"{field.by}: {field.thin:,} of {count(field.cells, 'group')} with fewer than {least} users{without}."
 
 
-def _facts(title: str, rows: list[tuple[str, str]], notes: list[str] | None = None) -> Section:
-    return Section(title=title, table=Table(titles=("", ""), words=1, rows=list(rows)), notes=notes or [])
+def _facts(title: str, name: str, rows: list[tuple[str, str]], notes: Sequence[str] = ()) -> Section:
+    return _section(title, name, Table(titles=("", ""), words=1, rows=list(rows)), notes)
+
+
+def _section(title: str, name: str, table: Table, notes: Sequence[str]) -> Section:
+    return Section(title=title, name=name, blocks=[table, *map(Note, notes)], terminal=True)
 
 
 def _with_share(part: int, whole: int) -> str:

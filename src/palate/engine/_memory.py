@@ -1,0 +1,52 @@
+"""Smaller batches where memory runs out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_halves(
+    items: Sequence[Item],
+    size: int,
+    work: Callable[[Sequence[Item]], Result],
+    exhausted: Callable[[], None] = lambda: None,
+) -> Iterator[Result]:
+    """The results of `size` items at a time; where memory runs out, of half as many from then on.
+
+    `exhausted` is called each time memory runs out. With one item alone the error is raised.
+
+    >>> list(in_halves(range(5), 2, list))
+    [[0, 1], [2, 3], [4]]
+    """
+    start = 0
+    while start < len(items):
+        batch = items[start : start + size]
+        full = False
+        try:
+            result = work(batch)
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            exhausted()
+            if len(batch) == 1:
+                raise
+            full = True
+        if full:  # outside the handler, since an error in hand keeps alive what filled the memory
+            sys.modules["torch"].cuda.empty_cache()
+            size = (len(batch) + 1) // 2
+            continue
+        yield result
+        start += len(batch)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether the memory of a GPU ran out, also where the error has become one that names the model."""
+    torch = sys.modules.get("torch")  # without torch nothing has filled a GPU
+    return torch is not None and any(
+        isinstance(one, torch.OutOfMemoryError) for one in (error, error.__cause__) if one is not None
+    )
