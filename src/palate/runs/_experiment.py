@@ -85,6 +85,7 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
     command: ClassVar[str]
     """The command that makes such runs."""
     settings: type[SettingsType]
+    has_report: ClassVar[bool] = True
     options: ClassVar[tuple[str, ...]] = ()
     """Which fields of `Reading` such a run heeds."""
 
