@@ -33,7 +33,7 @@ class Slow:
         return [Rating(scores=[sum(map(ord, text)) % 101 for text in ask.responses]) for ask in asks]
 """
 CRITIC = ["--critic", "reference:rouge1,encoder=none"]
-RAW = ("items.jsonl", "views.jsonl", "samples.jsonl", "ratings.jsonl", "marks.jsonl")
+RAW = ("items.jsonl", "views.jsonl", "samples.jsonl", "ratings.jsonl", "grades.jsonl")
 
 
 def palate(*words: str, cwd: Path) -> command.Done:
@@ -80,7 +80,7 @@ def test_killed_at_any_moment_it_goes_on_and_ends_byte_for_byte_the_same(tmp_pat
         assert start("calm").wait() == 0
         draw = random.Random(1)
         kills = 0
-        for target in ("samples.jsonl", "samples.jsonl", "ratings.jsonl", "ratings.jsonl", "marks.jsonl"):
+        for target in ("samples.jsonl", "samples.jsonl", "ratings.jsonl", "ratings.jsonl", "grades.jsonl"):
             process = start("stormy")
             before = size(tmp_path, target)
             deadline = time.monotonic() + command.GUARD
@@ -109,7 +109,7 @@ def size(folder: Path, name: str) -> int:
 
 def tear(folder: Path) -> None:
     """Half a line at the end of what was being written, as a crash of the machine leaves it."""
-    for name in ("samples.jsonl", "ratings.jsonl", "marks.jsonl"):
+    for name in ("samples.jsonl", "ratings.jsonl", "grades.jsonl"):
         [file] = folder.glob(f"stormy/mini-best-of-*/{name}")
         with file.open("ab") as stream:
             stream.write(b'{"policy_view": "no')
