@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from palate.report._document import Document, ItemCard, ItemRating
-from palate.report._findings import Finding
+from palate.report._findings import Finding, as_sentence
 from palate.report._head import Head
 from palate.report._numbers import count, figure
 
@@ -148,6 +148,7 @@ def page_environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["count"] = count
+    environment.filters["sentence"] = as_sentence
     environment.filters["capitalised"] = lambda text: text[:1].upper() + text[1:]
     environment.filters["is_a"] = lambda block, kind: type(block).__name__ == kind
     return environment

@@ -109,28 +109,24 @@ def _print_under_headings(table: Table, alike: Sequence[Table], console: Console
         console.print(grid(("",) * len(table.titles), map(itemgetter(0), rows)))
 
 
-def terminal_table(
-    table: Table, console: Console, *, roomy: int = ROOMY, widths: Sequence[int] = (),
-    vertical: Literal["top", "bottom"] = "bottom",
-) -> Grid:  # fmt: skip
-    """The table for a terminal; `vertical` says where a number stands beside words that fill several lines."""
+def terminal_table(table: Table, console: Console, *, widths: Sequence[int] = ()) -> Grid:
+    """The table for a terminal; its columns are as wide as they must be, or as `widths` says."""
     kept = len(table.titles) - table.extra
     bars = _has_bars(table, console)
     grid = Grid(
         box=None,
         pad_edge=False,
-        padding=(0, 2 if console.width >= roomy and not widths else 1, 0, 0),
+        padding=(0, 2 if console.width >= ROOMY and not widths else 1, 0, 0),
         header_style="dim",
         show_header=any(table.titles),
     )
-    vertical = "top" if any("\n" in cell for row in table.rows for cell in row) else vertical
     for position, title in enumerate(table.titles[:kept]):
         if position == table.words and bars:
             grid.add_column("", width=BAR_CELLS, no_wrap=True)
         numbers = position >= table.words
         justify: Literal["left", "right"] = "right" if numbers else "left"
         grid.add_column(
-            title, justify=justify, no_wrap=numbers, overflow="fold", vertical=vertical,
+            title, justify=justify, no_wrap=numbers, overflow="fold",
             min_width=None if numbers else NARROWEST,
         )  # fmt: skip
     for column, width in zip(grid.columns, widths, strict=False):
