@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import re
+from collections.abc import Sequence
 
+import pytest
 from rich.console import Console
 
 from palate.report import (
@@ -31,12 +33,12 @@ from palate.report import (
     draw_dots,
     print_document,
 )
-from palate.report._plots import BOTTOM, HEIGHT, LINE_HEIGHT, LONGEST_LINE
+from palate.report._plots import BOTTOM, HEIGHT, LINE_HEIGHT, LONGEST_LINE, TOP
 
 
-def curves(values: dict[str, list[float]]) -> Chart:
+def curves(values: dict[str, list[float]], across: Sequence[Across] = (Across("alone", 0.3),)) -> Chart:
     steps = {name: [Step(2**place, value) for place, value in enumerate(own)] for name, own in values.items()}
-    chart = draw_curves(steps, SCORES, title="Scores", axis="k", step="{} samples", across=[Across("alone", 0.3)])
+    chart = draw_curves(steps, SCORES, title="Scores", axis="k", step="{} samples", across=across)
     assert chart is not None
     return chart
 
@@ -139,3 +141,11 @@ def test_dots_stand_at_their_values() -> None:
     assert chosen.y == chart.levels[0].y
     assert "guided: reward accuracy 60.0%, policy accuracy 70.0%" in chart.description
     assert draw_dots([], IN_PERCENT, IN_PERCENT, title="", axis="", side="") is None
+
+
+@pytest.mark.parametrize("value", [0.0, 4.0, -3.62811, 1e-13, 1e12, 0.7781234567])
+def test_a_chart_of_one_value_has_ticks_that_differ(value: float) -> None:
+    chart = curves({"a": [value]}, across=[])
+    texts = [text for _, text in chart.y_ticks]
+    assert len(set(texts)) == len(texts) > 1
+    assert TOP < chart.spots[0].y < HEIGHT - BOTTOM
