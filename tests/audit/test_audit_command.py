@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from planted_audits import CARD, benchmark_of, choice, run_of, with_conflicts, written
 
+import command
 from palate.records import Benchmark, Completion, User
 
 
-def palate(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "palate", "audit", *map(str, words)], capture_output=True, text=True, timeout=120
-    )
+def palate(*words: str | Path) -> command.Done:
+    return command.palate("audit", *words)
 
 
 def test_a_benchmark_as_table_json_and_markdown(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from command import Done, palate_process
+from command import palate as palate_here
 from faulty_server import faulty_server
 from palate.cli import main
 from tiny_models import TinyModels
@@ -17,24 +18,13 @@ from tiny_models import TinyModels
 USER = {"user_id": "ann", "posts": [{"id": "1", "text": "I like tea."}]}
 COMPARISON = {"id": "q", "user_id": "ann", "question": "Drink?", "chosen": "Tea.", "rejected": "Coffee."}
 
-Palate = Callable[..., subprocess.CompletedProcess[str]]
+Palate = Callable[..., Done]
 
 
 @pytest.fixture
 def palate(tmp_path: Path) -> Palate:
-    """Runs the real command in an empty folder."""
-
-    def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "palate", *words],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env={**os.environ, **environment},
-        )
-
-    return run
+    """Runs the command in an empty folder."""
+    return partial(palate_here, cwd=tmp_path)
 
 
 def folder(path: Path, users: list[object], comparisons: list[object]) -> Path:
@@ -44,7 +34,7 @@ def folder(path: Path, users: list[object], comparisons: list[object]) -> Path:
     return path
 
 
-def expect_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+def expect_refused(done: Done, *words: str) -> None:
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -167,8 +157,9 @@ def tiny(tiny_models: TinyModels) -> TinyModels:
 
 
 @pytest.mark.parametrize("kind", ["hf", "judge"])
-def test_a_model_that_is_nowhere(palate: Palate, tiny: TinyModels, tmp_path: Path, kind: str) -> None:
-    done = palate(*rated(f"{kind}:nobody/nothing"), HF_ENDPOINT="http://127.0.0.1:9", HF_HOME=str(tmp_path))
+def test_a_model_that_is_nowhere(tiny: TinyModels, tmp_path: Path, kind: str) -> None:
+    words = rated(f"{kind}:nobody/nothing")
+    done = palate_process(*words, cwd=tmp_path, HF_ENDPOINT="http://127.0.0.1:9", HF_HOME=str(tmp_path))
     expect_refused(done, "cannot get the model 'nobody/nothing' from the hub", "give a local folder")
 
 

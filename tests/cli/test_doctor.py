@@ -1,19 +1,12 @@
 """`palate doctor` says what this machine can run, and never shows a key."""
 
 import json
-import os
-import subprocess
-import sys
+
+from command import palate_process
 
 
 def doctor(*words: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "palate", "doctor", *words],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = palate_process("doctor", *words, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

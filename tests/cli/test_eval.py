@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import command
+
 EVAL = (
     "eval",
     "mini",
@@ -24,10 +26,8 @@ EVAL = (
 )
 
 
-def palate(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "palate", *words], cwd=cwd, capture_output=True, text=True, timeout=300
-    )
+def palate(*words: str, cwd: Path) -> command.Done:
+    done = command.palate(*words, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import command
 from faulty_server import faulty_server
 from palate.downstream import BonSummary
 from tiny_models import TinyModels
@@ -35,19 +36,8 @@ CRITIC = ["--critic", "reference:rouge1,encoder=none"]
 RAW = ("items.jsonl", "views.jsonl", "samples.jsonl", "ratings.jsonl", "marks.jsonl")
 
 
-def palate(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "palate", *words],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment(cwd),
-    )
-
-
-def environment(folder: Path) -> dict[str, str]:
-    return os.environ | {"PALATE_CACHE": str(folder / "cache")}
+def palate(*words: str, cwd: Path) -> command.Done:
+    return command.palate(*words, cwd=cwd, PALATE_CACHE=str(cwd / "cache"))
 
 
 def test_from_one_end_to_the_other(tiny_models: TinyModels, tmp_path: Path) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -14,6 +11,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("rouge_score", reason="the critic reference needs .[downstream]")
 
+import command
 from palate.cli import main
 from palate.downstream import GuideSummary
 from tiny_models import TinyModels, build, tokenizer
@@ -21,15 +19,8 @@ from tiny_models import TinyModels, build, tokenizer
 CRITIC = ["--critic", "reference:rouge1,encoder=none"]
 
 
-def palate(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "palate", *words],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PALATE_CACHE": str(cwd / "cache"), "COLUMNS": "80"},
-    )
+def palate(*words: str, cwd: Path) -> command.Done:
+    return command.palate(*words, cwd=cwd, PALATE_CACHE=str(cwd / "cache"))
 
 
 def person(name: str) -> dict[str, object]:
