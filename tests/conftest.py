@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from palate.engine import SentenceEncoder, load_encoder, weights_folder
-from palate.records import PalateError
 from tiny_models import TinyModels
+
+if TYPE_CHECKING:
+    from palate.engine import SentenceEncoder
+
+# The models of tests are so small that further threads only wait for each other, and burn many times the time of one.
+# Set before numpy and torch are imported, who read it then; processes that tests start inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture
@@ -22,19 +28,12 @@ def data_dir() -> Path:
     return Path(folder)
 
 
-@pytest.fixture(scope="module")
-def one_thread() -> Iterator[None]:
-    """Torch on one thread, for models so small that others only wait."""
-    torch = pytest.importorskip("torch")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="session")
 def minilm() -> SentenceEncoder:
     """The built-in encoder, real weights and all."""
+    from palate.engine import load_encoder
+    from palate.records import PalateError
+
     try:
         return load_encoder("minilm")
     except PalateError as error:
@@ -86,6 +85,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def smollm2() -> Path:
     """The folder of the built-in language model, real weights and all."""
+    from palate.engine import weights_folder
+    from palate.records import PalateError
+
     try:
         return weights_folder("smollm2")
     except PalateError as error:

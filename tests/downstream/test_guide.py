@@ -36,9 +36,6 @@ from tiny_models import TinyModels, build, save  # noqa: E402
 FILES = ("likelihoods.jsonl", "rewards.jsonl", "ratings.jsonl", "generations.jsonl", "outcomes.jsonl", "marks.jsonl")
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
-
-
 class Letters:
     """A critic: the share of the letter e."""
 

@@ -23,8 +23,6 @@ from palate.records import RewardModel  # noqa: E402
 from palate.rewards import make_reward_model  # noqa: E402
 from tiny_models import TinyModels  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
-
 
 def test_at_weight_nought_policy_accuracy_is_the_likelihoods(tiny_models: TinyModels, tmp_path: Path) -> None:
     policy = LocalModel(str(tiny_models.causal()), device="cpu")

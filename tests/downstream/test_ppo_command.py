@@ -58,7 +58,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a reward model, where commands of this process run too."""
     (tmp_path / "slow.py").write_text(SLOW)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return tmp_path
 
 

@@ -25,9 +25,6 @@ from palate.downstream._ppo._prompts import Prompt  # noqa: E402
 SMALL = Training(prompts=2, samples=8, tokens=6, steps=3, epochs=2, minibatches=2, learning_rate=1e-3, kl=0.0)
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
-
-
 class Pays:
     """A reward model that is a function of the text."""
 

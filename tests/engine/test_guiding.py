@@ -43,9 +43,6 @@ PIECES = [
 ]
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
-
-
 def growing(seed: int, steps: int = 8, most: int = 5) -> Iterator[dict[int, list[str]]]:
     """Candidates for each of the talks, step by step; talks end one after another, and pieces tokenize oddly."""
     chance = random.Random(seed)

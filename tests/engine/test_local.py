@@ -32,9 +32,6 @@ ANSWERS = ("A pot of green tea, slowly.", "", "Coffee!", "tea " * 30)
 CLOSE = {"rel": 1e-4, "abs": 1e-4}
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
-
-
 def local(folder: Path) -> LocalModel:
     return LocalModel(str(folder), device="cpu")
 

@@ -17,9 +17,6 @@ from tiny_models import CAUSAL, build  # noqa: E402
 TEXTS = 5
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
-
-
 def asked(seed: int, steps: int) -> Iterator[dict[int, list[list[int]]]]:
     """Rows of tokens for some texts at a time: texts rest and come back, go on by much or little, and take it back."""
     chance = random.Random(seed)

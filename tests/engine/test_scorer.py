@@ -23,9 +23,6 @@ DECODERS = [family for family in CLASSIFIERS if family != "bert"]
 CLOSE = {"rel": 1e-4, "abs": 1e-4}
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
-
-
 @pytest.fixture(scope="module")
 def models() -> dict[str, Any]:
     return {family: build(family) for family in CAUSAL}

@@ -27,9 +27,6 @@ KINDS = {
 }
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
-
-
 @pytest.fixture(autouse=True)
 def _no_shared_answers(own_cache: Path) -> None:
     """Whatever is answered here was computed here."""

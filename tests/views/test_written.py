@@ -37,9 +37,6 @@ ITEMS = (
 BENCHMARK = Benchmark(card=CARD, users={"ann": ANN, "bob": BOB, "eve": EVE}, comparisons=ITEMS)
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")  # so small that a second thread only waits
-
-
 class Echo:
     """Writes back what it read of the history, so that a test can see it; keeps what it was asked."""
 
