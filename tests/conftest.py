@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 # The models of tests are so small that further threads only wait for each other, and burn many times the time of one.
 # Set before numpy and torch are imported, who read it then; processes that tests start inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_wait_for_the_disk() -> Iterator[None]:
+    """Files are not forced to the disk: no test can cut the current, and a busy disk takes seconds for each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)
+        yield
 
 
 @pytest.fixture

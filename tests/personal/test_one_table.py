@@ -12,10 +12,11 @@ from palate.records import Benchmark, Card, Comparison, Judgement, Post, Privile
 from planted import WORDS
 
 CARD = Card(name="one-table", title="One table", version="1", licence="CC0-1.0", source="a seed")
+PEOPLE, CHOICES = 36, 8
 PROTOCOLS = ("seen", "unseen", "leave-out:region")
 
 
-def table(people: int = 60, choices: int = 12, *, coins: bool = False, seed: int = 0) -> Benchmark:
+def table(people: int = PEOPLE, choices: int = CHOICES, *, coins: bool = False, seed: int = 0) -> Benchmark:
     """Half of the people always take the longer text, half the shorter; with `coins`, everybody tosses one."""
     draw = random.Random(seed)
     comparisons, users = [], {}
@@ -69,9 +70,9 @@ def test_what_is_planted_is_found_whether_users_are_known_or_not(protocol: str, 
     if protocol != "seen":
         own = [line for line in lines if line.view.startswith("judgements")]
         empty = sum(line.kinds.get("judgement", 0) == 0 for line in own)
-        assert empty == 60  # nobody has judgements before the first item, and everybody before the others
+        assert empty == PEOPLE  # nobody has judgements before the first item, and everybody before the others
         known = Counter(item.known for item in Run.open(Path(summary.run)).items())
-        assert known == dict.fromkeys(range(12), 60)
+        assert known == dict.fromkeys(range(CHOICES), PEOPLE)
 
 
 @pytest.mark.parametrize("protocol", ["seen", "unseen"])
@@ -79,7 +80,7 @@ def test_coins_stay_coins(protocol: str, tmp_path: Path) -> None:
     summary = train(
         table(coins=True), ["per-user"], features="traits", protocol=protocol, folds=2, out=tmp_path, keep_models=False
     )
-    assert summary.split is not None and "720 items of 60 users" in summary.split
+    assert summary.split is not None and f"{PEOPLE * CHOICES} items of {PEOPLE} users" in summary.split
     for over in ("none", "swapped"):
         _, low, high = gain(summary, over)
         assert low < 0.02 and high > -0.02
@@ -93,7 +94,7 @@ def test_a_cold_start_from_one_table(tmp_path: Path) -> None:
         table(), ["per-user"], features="traits", cold_start=[0, 1, 4], folds=2, out=tmp_path, keep_models=False
     )
     steps = {result.view: result for result in summary.results if result.rm == "per-user"}
-    assert {result.n for result in steps.values()} == {60 * 8}
+    assert {result.n for result in steps.values()} == {PEOPLE * (CHOICES - 4)}
     assert (steps["none"].accuracy or 1) < 0.6
     assert (steps["judgements:1"].accuracy or 0) > 0.6
     assert (steps["judgements:4"].accuracy or 0) > 0.9
