@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tiny_models import TinyModels
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 # The models of tests are so small that further threads only wait for each other, and burn many times the time of one.
 # Set before numpy and torch are imported, who read it then; processes that tests start inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# How long an example takes says how busy the machine is, and nothing of the code.
+settings.register_profile("palate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("palate")
 
 
 @pytest.fixture(scope="session", autouse=True)

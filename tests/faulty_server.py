@@ -70,6 +70,8 @@ class Server:
         key = request["messages"][-1]["content"] if "messages" in request else body.decode()
         self.tries[key] += 1
         await asyncio.sleep(self.delay)
+        if mood == "sleepy" and self.tries[key] == 1:
+            return await asyncio.sleep(3600)
         fault = self.draw(key) if mood == "faulty" else None
         if fault:
             self.drawn[fault] += 1
@@ -89,10 +91,10 @@ class Server:
         if fault == "error":
             return await send(writer, 500, b"Internal Server Error")
         if fault == "silence":
-            self.in_flight -= 1  # who asked will not wait for it
-            await asyncio.sleep(1.5)
+            self.in_flight -= 1  # who asked has given up, or will hear nothing before the line goes dead
+            await asyncio.sleep(0.5)
             self.in_flight += 1
-            return None
+            return writer.close()
         if fault == "cut":
             writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{"choices": [')
             writer.close()
@@ -200,7 +202,7 @@ def faulty_server(faults: float = 0.0, delay: float = 0.0) -> Iterator[str]:
 
 
 def counts(address: str) -> dict:
-    return httpx.get(f"{address}/counts", trust_env=False).json()
+    return httpx.get(f"{address}/counts", trust_env=False, timeout=300).json()
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ except PalateError as error:
 """
     settings = {"HF_ENDPOINT": endpoint, "HF_HOME": str(cache), "HF_HUB_DISABLE_XET": "1", "PALATE_DATA": ""}
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, timeout=50, check=True)
+    return subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, timeout=900, check=True)
 
 
 def test_both_data_sets_come_from_the_hub(hub: str, tmp_path: Path) -> None:

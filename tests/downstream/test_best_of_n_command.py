@@ -83,7 +83,7 @@ def test_killed_at_any_moment_it_goes_on_and_ends_byte_for_byte_the_same(tmp_pat
         for target in ("samples.jsonl", "samples.jsonl", "ratings.jsonl", "ratings.jsonl", "marks.jsonl"):
             process = start("stormy")
             before = size(tmp_path, target)
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + command.GUARD
             while process.poll() is None and time.monotonic() < deadline and size(tmp_path, target) == before:
                 time.sleep(0.002)
             time.sleep(draw.random() * 0.05)

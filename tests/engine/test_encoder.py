@@ -123,7 +123,7 @@ print(float((states.mean(0) - torch.tensor(found)).abs().max()) < 1e-5, float(ab
     with serving({"facebook/contriever-msmarco": files}) as address:
         settings = {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
         done = subprocess.run(
-            [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True, timeout=120
+            [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True, timeout=900
         )
     assert done.stdout.split() == ["True", "True"], done.stderr
 
@@ -140,6 +140,6 @@ def test_the_built_in_encoder_comes_from_the_hub_when_it_answers(
     with serving({"sentence-transformers/all-MiniLM-L6-v2": files}) as address:
         settings = {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
         done = subprocess.run(
-            [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True, timeout=120
+            [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True, timeout=900
         )
     assert done.stdout.strip() == minilm._folder.name, done.stderr

@@ -138,7 +138,7 @@ def test_a_writer_that_is_killed_costs_nothing_that_was_kept(tmp_path: Path) -> 
 def test_processes_that_write_at_once_keep_everything(tmp_path: Path) -> None:
     folder = tmp_path / "encoder"
     processes = [writer(folder, 0, 300), writer(folder, 200, 600), writer(folder, 500, 700)]
-    assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
+    assert [process.wait(timeout=900) for process in processes] == [0, 0, 0]
     store = VectorStore(folder)
     assert len(store) == 700
     assert_holds(store, 700)

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, CDPSession, Page, expect, sync_playwright
 from report_sample import sample_items, sample_summary
 from test_report_page import hostile_item
 from test_report_text import renamed
@@ -19,6 +18,8 @@ ARGUMENTS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--no-first-run",
 ]  # fmt: skip
+GUARD = 300_000  # milliseconds after which a page hangs, however busy the machine is
+expect.set_options(timeout=GUARD)
 
 pytestmark = [
     pytest.mark.browser,
@@ -46,6 +47,7 @@ class Opened:
 
     def __init__(self, browser: Browser, path: Path, **options: object) -> None:
         self.context = browser.new_context(**options)  # type: ignore[arg-type]
+        self.context.set_default_timeout(GUARD)
         self.page: Page = self.context.new_page()
         self.errors: list[str] = []
         self.requests: list[str] = []
@@ -199,6 +201,11 @@ def test_hostile_text_runs_nothing(browser: Browser, tmp_path: Path) -> None:
     found.context.close()
 
 
+def spent(clock: CDPSession) -> float:
+    """Seconds that the page has computed so far."""
+    return {one["name"]: one["value"] for one in clock.send("Performance.getMetrics")["metrics"]}["TaskDuration"]
+
+
 def test_two_thousand_items_and_a_long_response_stay_quick(browser: Browser, tmp_path: Path) -> None:
     items = sample_items(users=400)
     items[1].responses[0] = "long " * 200_000
@@ -206,12 +213,14 @@ def test_two_thousand_items_and_a_long_response_stay_quick(browser: Browser, tmp
     path.write_text(render_page(sample_summary(), items), encoding="utf-8")
     found = Opened(browser, path)
     expect(found.page.locator("#found")).to_have_text("2,000 items")
-    started = time.monotonic()
+    clock = found.context.new_cdp_session(found.page)
+    clock.send("Performance.enable", {"timeDomain": "threadTicks"})  # time on the processor, not on the wall
+    started = spent(clock)
     found.page.locator("#list").focus()
     for _ in range(20):
         found.page.keyboard.press("j")
     found.page.get_by_label("Search").fill("user 399")
     expect(found.page.locator("#found")).to_have_text("5 of 2,000 items")
-    assert time.monotonic() - started < 5
+    assert spent(clock) - started < 5
     assert found.errors == []
     found.context.close()

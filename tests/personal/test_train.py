@@ -1,7 +1,6 @@
 """`palate train`: honest tables, nothing lost, models that can be used, and clear words for bad input."""
 
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -9,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from command import GUARD, palate
 from palate.cli import main
+from palate.data import write_benchmark
 from palate.evaluate import Run, summarise
 from palate.personal import train
 from planted import planted
-
-COMMAND = [sys.executable, "-m", "palate", "train", "mini", "--features", "traits", "--folds", "3", "--json"]
 
 
 def run(arguments: list[str]) -> None:
@@ -62,29 +61,38 @@ def test_any_reward_model_can_stand_beside_the_trained_ones(tmp_path: Path) -> N
 
 
 def test_killed_at_any_moment_it_ends_as_if_undisturbed(tmp_path: Path) -> None:
-    calm = json.loads(
-        subprocess.run([*COMMAND, "--out", str(tmp_path / "calm")], capture_output=True, check=True).stdout
-    )
-    for pause in (2.0, 4.0, 6.0):
-        process = subprocess.Popen([*COMMAND, "--out", str(tmp_path / "killed")], stdout=subprocess.DEVNULL)
-        time.sleep(pause)
-        process.send_signal(signal.SIGKILL)
+    write_benchmark(planted(couples=6, choices=6), tmp_path / "planted")
+    words = ["train", str(tmp_path / "planted"), "--features", "traits", "--folds", "3", "--json", "--out"]
+    calm = json.loads(palate(*words, tmp_path / "calm").stdout)
+
+    def written(what: str) -> int:
+        return sum(file.stat().st_size for file in (tmp_path / "killed").glob(f"*/{what}"))
+
+    for what in ("ratings.jsonl", "ratings.jsonl", "models/*/*"):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "palate", *words, str(tmp_path / "killed")], stdout=subprocess.DEVNULL
+        )
+        before, deadline = written(what), time.monotonic() + GUARD
+        while process.poll() is None and written(what) == before and time.monotonic() < deadline:
+            time.sleep(0.002)
+        process.kill()
         process.wait()
-    again = subprocess.run([*COMMAND, "--out", str(tmp_path / "killed")], capture_output=True, check=True)
-    found = json.loads(again.stdout)
+    found = json.loads(palate(*words, tmp_path / "killed").stdout)
     assert {**found, "run": ""} == {**calm, "run": ""}
     assert Path(found["run"]).name == Path(calm["run"]).name
 
 
 def test_a_trained_model_is_adapted_and_used_like_any_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    summary = train("mini", ["per-user"], features="traits", folds=2, out=tmp_path)
+    benchmark = str(tmp_path / "planted")
+    write_benchmark(planted(couples=6, choices=6), tmp_path / "planted")
+    summary = train(benchmark, ["per-user"], features="traits", folds=2, out=tmp_path)
     model = Path(summary.run) / "models" / "per-user"
-    run(["adapt", str(model), "mini", "--user", "art-01-a", "--out", str(tmp_path / "knows")])
-    assert "now knows 60 users" in capsys.readouterr().out
+    run(["adapt", str(model), benchmark, "--user", "user-0-asks", "--out", str(tmp_path / "knows")])
+    assert "now knows 12 users" in capsys.readouterr().out
     used = ["--rm", f"personal:{tmp_path / 'knows'}", "--view", "none", "--limit", "20"]
-    run(["eval", "mini", *used, "--out", str(tmp_path / "runs"), "--json"])
+    run(["eval", benchmark, *used, "--out", str(tmp_path / "runs"), "--json"])
     result = json.loads(capsys.readouterr().out)["results"][0]
-    assert result["unscored"] == 20  # every item of mini was trained on, so none of them may be rated
+    assert result["unscored"] == 20  # every item was trained on, so none of them may be rated
 
 
 def test_a_run_is_read_again_without_training(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_the_server_of_the_documentation_keeps_the_contract(example: str) -> Non
 def test_ratings_are_matched_by_id_on_a_server_that_fails() -> None:
     asks = [ask(f"item {number}") for number in range(600)]
     with faulty_server(faults=0.3) as address:
-        reward = HttpReward(f"{address}/faulty/rate", timeout=0.5, batch_size=16, patience=QUICK)
+        reward = HttpReward(f"{address}/faulty/rate", timeout=300, batch_size=16, patience=QUICK)
         ratings = rate(reward, asks)
         seen = counts(address)
     assert [rating.scores for rating in ratings] == [expected(asked) for asked in asks]
@@ -105,7 +105,7 @@ def test_asks_that_share_an_id_are_told_apart(server: str) -> None:
 
 
 def test_without_health_the_address_is_the_name(server: str) -> None:
-    reward = HttpReward(f"{server}/well/rate", timeout="5", batch_size="4", concurrency="2", patience=QUICK)
+    reward = HttpReward(f"{server}/well/rate", timeout="300", batch_size="4", concurrency="2", patience=QUICK)
     assert reward.name == f"http:{server.removeprefix('http://')}/well/rate"
     assert reward.batch_size == 8
     assert reward.fingerprint != HttpReward(f"{server}/single/rate", patience=QUICK).fingerprint
