@@ -45,7 +45,7 @@ class Broken:
     def rate(self, asks):
         return [Rating([float("nan")] * len(ask.responses)) for ask in asks]
 """
-SMALL = ["--view", "none", "--prompts", "4", "-n", "2", "--tokens", "6", "--limit", "60", "--test-samples", "2"]
+SMALL = ["--view", "none", "--prompts", "4", "-n", "2", "--tokens", "6", "--limit", "30", "--test-samples", "2"]
 RAW = ("settings.json", "split.json", "steps.jsonl", "held_out.jsonl", "policy/model.safetensors")
 
 
