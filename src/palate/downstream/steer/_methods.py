@@ -12,8 +12,8 @@ from palate.downstream._items import ITEMS, PromptItem, Seen
 from palate.downstream._personal import Against, against
 from palate.downstream._samples import SAMPLES
 from palate.downstream.best_of_n._expectations import scores_of_draws
-from palate.downstream.best_of_n._run import RATINGS, BestOfNSettings
 from palate.downstream.best_of_n._run import GRADES as SAMPLE_GRADES
+from palate.downstream.best_of_n._run import RATINGS, BestOfNSettings
 from palate.downstream.guide._policy_accuracy import Pairs
 from palate.downstream.guide._run import GRADES, written_key
 from palate.downstream.steer._results import MEASURES, Decoding, Measure, MethodKind
