@@ -27,7 +27,7 @@ import torch
 
 from palate.downstream.ppo._policy_model import PolicyModel, Texts, open_policy_model
 from palate.downstream.ppo._ppo import log_probabilities
-from palate.downstream.ppo._settings import Training
+from palate.downstream.ppo._training import Training
 
 
 def main() -> None:

@@ -43,14 +43,14 @@ from rich.console import Console
 from rich.table import Table
 
 from palate.data import load_benchmark
-from palate.downstream import PpoSummary, Training, ppo
-from palate.downstream.ppo._files import write_ppo
-from palate.downstream.ppo._run import PpoRun
+from palate.downstream import PPO, PpoSummary, Training, ppo
+from palate.downstream.ppo._run import PpoSettings, held_out_prompts, policy_folder
 from palate.engine import Failure, LocalModel, Sampling, WriteRequest
 from palate.personal import PersonalModel
 from palate.records import Ask, Benchmark, Draft, Grade, Rating, RewardModel, View
 from palate.report import percent
 from palate.rewards import conversation, load_reward_model, rate
+from palate.runs import Run, open_run, write_report
 from palate.simulate import SimulatedCritic, SimulatedReward, taste_of, utility
 from palate.stats import Estimate, Quantity, Resamples, independent_clusters, intervals, ratio
 from palate.views import ViewBuilder, parse_view
@@ -81,12 +81,12 @@ class Found(NamedTuple):
 
     reward: str
     summary: PpoSummary
-    run: PpoRun
+    run: Run[PpoSettings]
 
     @property
     def rate(self) -> float:
         """The learning rate."""
-        return self.run.settings.training.learning_rate
+        return self.run.settings.training.learning_rate or 0.0
 
 
 class StyleReward:
@@ -235,8 +235,8 @@ def train(options: argparse.Namespace, job: Job) -> Found:
         on_step=lambda line, steps: print(f"{line.step}/{steps} {line.reward:.3f} {line.kl:.1f} {line.seconds:.1f} s"),
         say=print,
     )
-    write_ppo(summary)
-    run = PpoRun.open(Path(summary.run))
+    run = open_run(Path(summary.run), PPO)
+    write_report(run, summary)
     write_as_strangers(run, options.policy, benchmark)
     change = summary.score
     told = "no score" if change is None else f"{change.difference:+.3f} ({change.low} to {change.high})"
@@ -283,11 +283,11 @@ class StrangerLine(msgspec.Struct, frozen=True):
 
     item: str
     stranger: str
-    marks: tuple[Grade, ...]
+    grades: tuple[Grade, ...]
     """Of the user whose prompt it is: of the untrained policy's texts, then of as many of the trained one's."""
 
 
-def _strangers_file(run: PpoRun) -> Path:
+def _strangers_file(run: Run[PpoSettings]) -> Path:
     return run.folder.parent / "strangers" / f"{run.folder.name}.jsonl"
 
 
@@ -295,61 +295,61 @@ def _couple(user: str) -> int:
     return int(user.rpartition("-")[2]) // 2
 
 
-def write_as_strangers(run: PpoRun, policy: str, benchmark: Benchmark) -> None:
+def write_as_strangers(run: Run[PpoSettings], policy: str, benchmark: Benchmark) -> None:
     """Let both policies write for held-out prompts once more, with the tastes of another held-out user before them."""
     file = _strangers_file(run)
     if file.exists():
         return
-    lines = list(run.held_out().values())
-    users = sorted({line.user_id for line in lines})
+    prompts, lines = held_out_prompts(run)
+    users = sorted({prompt.user_id for prompt in prompts})
     items = {item.id: item for item in benchmark.comparisons}
     anyone = {item.user_id: item for item in benchmark.comparisons}
     strangers = [
-        random.Random(line.item).choice([user for user in users if _couple(user) != _couple(line.user_id)])
-        for line in lines
+        random.Random(prompt.id).choice([user for user in users if _couple(user) != _couple(prompt.user_id)])
+        for prompt in prompts
     ]
     views = ViewBuilder(benchmark).build(run.settings.policy_view, [anyone[user] for user in strangers])
     training, requests = run.settings.training, []
-    for line, view in zip(lines, views, strict=True):
+    for prompt, view in zip(prompts, views, strict=True):
         assert isinstance(view, View)
-        ask = Ask(id=line.item, prompt=line.prompt, responses=(), view=view)
+        ask = Ask(id=prompt.id, prompt=prompt.prompt, responses=(), view=view)
         sampling = Sampling(
             most_tokens=training.tokens,
             temperature=training.temperature,
             top_p=1.0,
-            seed=random.Random(f"{run.settings.seed} {line.item}").getrandbits(31),
+            seed=random.Random(f"{run.settings.seed} {prompt.id}").getrandbits(31),
         )
         turns = conversation(ask)
-        requests.append(WriteRequest(turns=turns, sampling=sampling, samples=run.settings.test_samples))
-    written = [LocalModel(name).write(requests) for name in (policy, str(run.policy))]
+        requests.append(WriteRequest(turns=turns, sampling=sampling, samples=training.test_samples))
+    written = [LocalModel(name).write(requests) for name in (policy, str(policy_folder(run)))]
     told = []
     for line, stranger, *answers in zip(lines, strangers, *written, strict=True):
         texts = [text.text for answer in answers if not isinstance(answer, Failure) for text in answer]
-        marks = SimulatedCritic().judge([Draft(item=items[line.item], text=text) for text in texts])
-        told.append(StrangerLine(line.item, stranger, tuple(marks)))
+        grades = SimulatedCritic().judge([Draft(item=items[line.item], text=text) for text in texts])
+        told.append(StrangerLine(line.item, stranger, tuple(grades)))
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in told))
 
 
-def as_strangers(run: PpoRun) -> Estimate | None:
+def as_strangers(run: Run[PpoSettings]) -> Estimate | None:
     """The critic's change from the untrained to the trained policy when both are shown a stranger's tastes."""
     file = _strangers_file(run)
     if not file.exists():
         return None
-    lines = run.held_out()
-    clusters = dict(zip(lines, independent_clusters(list(lines.values())), strict=True))
+    prompts, _ = held_out_prompts(run)
+    clusters = dict(zip((prompt.id for prompt in prompts), independent_clusters(prompts), strict=True))
     totals = np.zeros((max(clusters.values()) + 1, 2))
     for line in msgspec.json.Decoder(StrangerLine).decode_lines(file.read_bytes()):
-        before, after = _halves([mark.score for mark in line.marks])
+        before, after = _halves([grade.score for grade in line.grades])
         if before and after:
             totals[clusters[line.item]] += np.mean(after) - np.mean(before), 1
     [estimate] = intervals([Quantity(totals, ratio)], Resamples(len(totals)))
     return estimate
 
 
-def own_reward(run: PpoRun) -> Paid:
+def own_reward(run: Run[PpoSettings]) -> Paid:
     """What the run's own reward model says of the texts of held-out users."""
-    return paid(run, [line.rating.scores or [None] * len(line.texts) for line in run.held_out().values()])
+    return paid(run, [line.rating.scores or [None] * len(line.texts) for line in held_out_prompts(run)[1]])
 
 
 def choose(found: Sequence[Found]) -> dict[str, float]:
@@ -382,7 +382,7 @@ def choose(found: Sequence[Found]) -> dict[str, float]:
 def read(folder: Path) -> Iterator[Found]:
     for file in sorted(folder.glob("*/summary.json")):
         summary = msgspec.json.decode(file.read_bytes(), type=PpoSummary)
-        run = PpoRun.open(file.parent)
+        run = open_run(file.parent, PPO)
         model = run.settings.reward_model
         name = Path(model.identity.get("spec", model.label)).name
         yield Found("stranger" if run.settings.view.whose != "own" else name, summary, run)
@@ -401,20 +401,20 @@ def _halves(values: Sequence[float | None]) -> tuple[list[float], list[float]]:
     return before, after
 
 
-def _topic(mark: Grade) -> float:
-    """What the topic that a user loves or hates adds to a mark."""
-    return sum(value for name, value in mark.parts.items() if name.startswith("topic:"))
+def _topic(grade: Grade) -> float:
+    """What the topic that a user loves or hates adds to a grade."""
+    return sum(value for name, value in grade.parts.items() if name.startswith("topic:"))
 
 
-def _where_marked(marks: Sequence[Grade], values: Sequence[float | None]) -> list[float | None]:
-    return [None if mark.score is None else value for mark, value in zip(marks, values, strict=True)]
+def _where_graded(grades: Sequence[Grade], values: Sequence[float | None]) -> list[float | None]:
+    return [None if grade.score is None else value for grade, value in zip(grades, values, strict=True)]
 
 
-def of_topics(run: PpoRun) -> float:
+def of_topics(run: Run[PpoSettings]) -> float:
     """How much of the critic's change is of topics."""
     changes = []
-    for line in run.held_out().values():
-        before, after = _halves(_where_marked(line.marks, [_topic(mark) for mark in line.marks]))
+    for line in held_out_prompts(run)[1]:
+        before, after = _halves(_where_graded(line.grades, [_topic(grade) for grade in line.grades]))
         if before and after:
             changes.append(np.mean(after) - np.mean(before))
     return float(np.mean(changes))
@@ -543,35 +543,35 @@ class Paid(NamedTuple):
     """The correlation, over prompts, of that with what the user's topic adds to the critic's score."""
 
 
-def paid(run: PpoRun, scores: Sequence[Sequence[float | None]]) -> Paid:
+def paid(run: Run[PpoSettings], scores: Sequence[Sequence[float | None]]) -> Paid:
     """From the scores of each held-out prompt's texts; those that the critic did not mark are left out."""
-    lines = list(run.held_out().values())
-    clusters = independent_clusters(lines)
+    prompts, lines = held_out_prompts(run)
+    clusters = independent_clusters(prompts)
     totals = np.zeros((int(clusters.max()) + 1, 2))
     agreed, spread, changes = [], [], []
     for line, own, cluster in zip(lines, scores, clusters, strict=True):
-        before, after = _halves(_where_marked(line.marks, own))
-        marks, _ = _halves([mark.score for mark in line.marks])
-        topics = _halves(_where_marked(line.marks, [_topic(mark) for mark in line.marks]))
+        before, after = _halves(_where_graded(line.grades, own))
+        graded, _ = _halves([grade.score for grade in line.grades])
+        topics = _halves(_where_graded(line.grades, [_topic(grade) for grade in line.grades]))
         if len(before) < 2 or not after:
             continue
         change = np.mean(after) - np.mean(before)
         totals[cluster] += change, 1
         changes.append((change, np.mean(topics[1]) - np.mean(topics[0])))
         spread.append(np.var(before, ddof=1))
-        for a, b in combinations(range(len(marks)), 2):
-            if marks[a] != marks[b]:
-                agreed.append((1 + np.sign((marks[a] - marks[b]) * (before[a] - before[b]))) / 2)
+        for a, b in combinations(range(len(graded)), 2):
+            if graded[a] != graded[b]:
+                agreed.append((1 + np.sign((graded[a] - graded[b]) * (before[a] - before[b]))) / 2)
     totals[:, 0] /= np.sqrt(np.mean(spread))
     [gain] = intervals([Quantity(totals, ratio)], Resamples(len(totals)))
     return Paid(float(np.mean(agreed)), gain, float(np.corrcoef(np.transpose(changes))[0, 1]))
 
 
-def scores_of(name: str, model: RewardModel, run: PpoRun, views: Sequence[View]) -> list[Sequence[float]]:
+def scores_of(name: str, model: RewardModel, run: Run[PpoSettings], views: Sequence[View]) -> list[Sequence[float]]:
     """How a model that is shown these views rates the texts for each held-out prompt."""
     asks = [
-        Ask(id=line.item, prompt=line.prompt, responses=line.texts, view=view)
-        for line, view in zip(run.held_out().values(), views, strict=True)
+        Ask(id=prompt.id, prompt=prompt.prompt, responses=line.texts, view=view)
+        for prompt, line, view in zip(*held_out_prompts(run), views, strict=True)
     ]
     ratings = rate(model, asks)
     if missing := [rating.unscored for rating in ratings if rating.scores is None]:
@@ -579,21 +579,23 @@ def scores_of(name: str, model: RewardModel, run: PpoRun, views: Sequence[View])
     return [rating.scores or () for rating in ratings]
 
 
-def views_of(benchmark: Benchmark, known: int, run: PpoRun, shift: int = 0) -> list[View]:
+def views_of(benchmark: Benchmark, known: int, run: Run[PpoSettings], shift: int = 0) -> list[View]:
     """What a model is shown of the user of each held-out prompt, or of the one so many couples further on. Where the
     benchmark has other items than the run, as one with more judgements has, for another item of theirs."""
-    users = sorted(run.split().test_users)  # couples stay together, so that an even shift leads to a stranger
+    prompts, _ = held_out_prompts(run)
+    # Couples stay together, so that an even shift leads to a stranger.
+    users = sorted({prompt.user_id for prompt in prompts})
     whom = {user: users[(place + 2 * shift) % len(users)] for place, user in enumerate(users)}
     items = {item.id: item for item in benchmark.comparisons} if not shift else {}
     anyone = {item.user_id: item for item in benchmark.comparisons}
-    own = [items.get(line.item, anyone[whom[line.user_id]]) for line in run.held_out().values()]
+    own = [items.get(prompt.id, anyone[whom[prompt.user_id]]) for prompt in prompts]
     built = ViewBuilder(benchmark).build(parse_view(f"judgements:{known}"), own)
     return [view for view in built if isinstance(view, View)]
 
 
 def would_pay(options: argparse.Namespace) -> Table:
     """Of runs that were paid with the true utility: how other models rate what the policy wrote before and after."""
-    done = [row for row in sorted(read(options.out), key=_order) if row.reward == "sim" and row.run.held_out()]
+    done = [row for row in sorted(read(options.out), key=_order) if row.reward == "sim" and row.summary.before]
     if not done:
         sys.exit(
             f"{options.out} holds no run with the reward `sim` that has been judged; train one without --would-pay"
@@ -622,8 +624,8 @@ def would_pay(options: argparse.Namespace) -> Table:
         )
 
     for _, one, run in done:
-        marks = [[mark.score for mark in line.marks] for line in run.held_out().values()]
-        add("sim", "all", one.seed, paid(run, marks))
+        scores = [[grade.score for grade in line.grades] for line in held_out_prompts(run)[1]]
+        add("sim", "all", one.seed, paid(run, scores))
     for name, (method, _) in METHODS.items():
         model, _ = load_reward_model(str(reward_model(name, options.out)))
         for judgements, known in KNOWN if method == "per-user" else KNOWN[:1]:

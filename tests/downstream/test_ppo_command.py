@@ -94,7 +94,7 @@ def test_from_one_end_to_the_other(tiny_models: TinyModels, place: Path, capsys:
     done(*words)
     shown = capsys.readouterr()
     for word in (
-        "Held-out users",
+        "What held-out users got",
         "critic's score",
         "untrained",
         "trained",

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from palate.records import PalateError, Registry
+from palate.records import PalateError, Registry, unknown_name
 from palate.report import Document, Finding, document_csv, document_markdown, document_page
 from palate.runs._ledger import Ledger
 from palate.runs._repair import Dropped, repair_ledgers
@@ -85,6 +85,7 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
     command: ClassVar[str]
     """The command that makes such runs."""
     settings: type[SettingsType]
+    has_report: ClassVar[bool] = True
     options: ClassVar[tuple[str, ...]] = ()
     """Which fields of `Reading` such a run heeds."""
 
@@ -138,7 +139,12 @@ EXPERIMENTS: Registry[Experiment[Any, Any]] = Registry(
 
 
 def experiment_of(kind: str) -> Experiment[Any, Any]:
-    """A kind of run by its name."""
+    """A kind of run by its name.
+
+    Only names count here, and no path: a run folder may come from a stranger, whose code is not to be run.
+    """
+    if kind not in EXPERIMENTS:
+        raise unknown_name("kind of run", kind, EXPERIMENTS, hint="Install the package that brings it.")
     return EXPERIMENTS.find(kind).target
 
 

@@ -80,7 +80,7 @@ def ppo_document(run: Run[PpoSettings], summary: PpoSummary, *, users: bool) -> 
             None
             if held_out is None
             else Section(
-                title="What held-out users got",
+                title=held_out.title,
                 name="Held-out users",
                 blocks=[*filter(None, [held_out, parts_table(summary)])],
                 small_print=[footnote(summary)],
@@ -113,7 +113,7 @@ def held_out_table(summary: PpoSummary) -> Table | None:
     if before is None or after is None:
         return None
     return Table(
-        title="Held-out users",
+        title="What held-out users got",
         titles=("", "untrained", "trained", "change", "95%", "p"),
         words=1,
         rows=[
