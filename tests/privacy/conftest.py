@@ -9,7 +9,6 @@ from people import people
 
 from palate.downstream import Drawing, Guiding, Training, best_of_n, guide, ppo, steer, write_best_of_n, write_steer
 from palate.downstream.guide._files import write_guide
-from palate.downstream.ppo._files import write_ppo
 from palate.evaluation import evaluate, summarise
 from palate.runs import open_run, write_report
 from tiny_models import TinyModels
@@ -58,7 +57,7 @@ def every_run(tmp_path_factory: pytest.TempPathFactory, tiny_models: TinyModels)
             top_k=2,
             out=out,
         )
-        training = Training(steps=1, prompts=4, samples=2, tokens=4, minibatches=1)
+        training = Training(steps=1, prompts=4, samples=2, tokens=4, minibatches=1, test_share=0.5, test_samples=2)
         trained = ppo(
             people(),
             policy,
@@ -66,14 +65,12 @@ def every_run(tmp_path_factory: pytest.TempPathFactory, tiny_models: TinyModels)
             CRITIC,
             view="posts:1",
             training=training,
-            test_share=0.5,
-            test_samples=2,
             out=out,
         )
         write_best_of_n(best)
         write_guide(guided)
         write_steer(table)
-        write_ppo(trained)
+        write_report(open_run(Path(trained.run)), trained)
     for name, run in {"rated": rated, "best": best.run, "guided": guided.run, "table": table.run}.items():
         Path(run).rename(out / name)
     Path(trained.run).rename(out / "trained")
