@@ -32,8 +32,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch
 import transformers
 
-from palate.downstream.guide._guiding import Guiding
-from palate.downstream.guide._write import Guided, Job, write_guided
+from palate.downstream.guide._guiding import Guided, Guiding, Job, write_guided
 from palate.engine import Conversation, LocalClassifier, LocalModel, Turn, weights_folder
 from palate.records import Ask, Part, View
 from palate.rewards import conversation, make_reward_model

@@ -14,9 +14,9 @@ import pytest
 from palate.cli._main import app
 from palate.evaluation import _results as results
 from palate.records import Ask, Part, View
-from palate.rewards import check_reward_model, make_reward_model, reward_model_names
+from palate.rewards import REWARD_MODELS, check_reward_model, make_reward_model
 from palate.rewards._prompts import conversation, grader_conversation, judge_conversation
-from palate.views import retriever_names
+from palate.views import RETRIEVERS
 from palate.views._spec import PLAIN, WRITTEN
 from palate.views._written import PERSONA, PLAN
 
@@ -111,8 +111,8 @@ def test_every_key_of_the_json_is_documented() -> None:
 def test_every_built_in_name_is_documented() -> None:
     models = (ROOT / "docs/reward-models.md").read_text(encoding="utf-8")
     concepts = (ROOT / "docs/concepts.md").read_text(encoding="utf-8")
-    assert not {one for one in reward_model_names() if f"`{one}`" not in models}
-    assert not {one for one in retriever_names() if f"`{one}`" not in concepts}
+    assert not {one for one in REWARD_MODELS if f"`{one}`" not in models}
+    assert not {one for one in RETRIEVERS if f"`{one}`" not in concepts}
     assert not {one for one in (*PLAIN, *WRITTEN) if f"`{one}`" not in concepts}
 
 

@@ -133,9 +133,9 @@ def test_wrong_names_and_paths_are_told_apart(tmp_path: Path) -> None:
             load_benchmark(missing)
     with pytest.raises(PalateError, match="no data in this folder"):
         load_benchmark(tmp_path)
-    with pytest.raises(PalateError, match="takes no options, and 'size' was given"):
+    with pytest.raises(PalateError, match=r"unknown option 'size'.*options: none"):
         load_benchmark("mini,size=3")
-    with pytest.raises(PalateError, match="takes options, not an argument"):
+    with pytest.raises(PalateError, match="it takes no argument"):
         load_benchmark("mini:3")
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(PalateError, match="unknown kind of file"):

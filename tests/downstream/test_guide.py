@@ -14,20 +14,17 @@ pytest.importorskip("transformers")
 
 from palate import Ask, Rating  # noqa: E402
 from palate.data import load_benchmark  # noqa: E402
-from palate.downstream import GuideSummary, Guiding, guide  # noqa: E402
+from palate.downstream import GUIDE, GuideSummary, Guiding, guide  # noqa: E402
 from palate.downstream.guide import _results  # noqa: E402
-from palate.downstream.guide._files import write_guide  # noqa: E402
-from palate.downstream.guide._markdown import guide_markdown  # noqa: E402
-from palate.downstream.guide._measure import Measurement  # noqa: E402
-from palate.downstream.guide._page import guide_page  # noqa: E402
-from palate.downstream.guide._run import GuideRun  # noqa: E402
-from palate.downstream.guide._summary import summarise_guide  # noqa: E402
+from palate.downstream.guide._guide import Measurement  # noqa: E402
+from palate.downstream.guide._run import GENERATIONS, LIKELIHOODS, TOKEN_REWARDS  # noqa: E402
 from palate.engine import LocalModel, Sampling, SentenceEncoder, Turn, WriteRequest  # noqa: E402
-from palate.records import Comparison, Completion, Draft, Grade, PalateError, RewardModel  # noqa: E402  # noqa: E402
+from palate.records import Comparison, Completion, Draft, Grade, PalateError, RewardModel  # noqa: E402
 from palate.rewards import make_reward_model  # noqa: E402
+from palate.runs import open_run, write_report  # noqa: E402
 from tiny_models import TinyModels, build, save  # noqa: E402
 
-FILES = ("likelihoods.jsonl", "rewards.jsonl", "ratings.jsonl", "generations.jsonl", "outcomes.jsonl", "marks.jsonl")
+FILES = ("likelihoods.jsonl", "rewards.jsonl", "ratings.jsonl", "generations.jsonl", "outcomes.jsonl", "grades.jsonl")
 
 
 class Letters:
@@ -56,8 +53,8 @@ class Plainly:
 
 
 def texts(summary: GuideSummary) -> dict[tuple[str, float, str], str]:
-    run = GuideRun.open(Path(summary.run))
-    return {(line.rm, line.weight, line.item): line.text for line in run.generations().values()}
+    run = open_run(Path(summary.run), GUIDE)
+    return {(line.rm, line.weight, line.item): line.text for line in run.read(GENERATIONS)}
 
 
 @pytest.mark.parametrize("kind", ["classifier", "of one's own"])
@@ -218,13 +215,13 @@ def test_neither_other_items_nor_an_interruption_change_anything(tiny_models: Ti
     assert texts(fewer).items() <= texts(calm).items()
 
 
-def test_texts_that_go_on_side_by_side_do_not_see_each_other(
+def test_texts_of_one_batch_do_not_see_each_other(
     tiny_models: TinyModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a GPU, where many go on together: the same texts, and the same numbers but for the last digits."""
+    """As on a GPU, where many are written together: the same texts, and the same numbers but for the last digits."""
     found = []
-    for lanes in (1, 3):
-        monkeypatch.setattr(Measurement, "lanes", lanes)
+    for size in (1, 3):
+        monkeypatch.setattr(Measurement, "batch_size", size)
         summary = guide(
             drinks(4),
             str(tiny_models.causal()),
@@ -233,10 +230,10 @@ def test_texts_that_go_on_side_by_side_do_not_see_each_other(
             views=["none"],
             guiding=SMALL,
             weights=[3],
-            out=tmp_path / str(lanes),
+            out=tmp_path / str(size),
         )
-        run = GuideRun.open(Path(summary.run))
-        found.append((texts(summary), run.likelihoods(), run.rewards()))
+        run = open_run(Path(summary.run), GUIDE)
+        found.append((texts(summary), run.lines(LIKELIHOODS), run.lines(TOKEN_REWARDS)))
     (one_by_one, values, rewards), (together, other_values, other_rewards) = found
     assert one_by_one == together
     for key, line in values.items():
@@ -248,7 +245,7 @@ def test_texts_that_go_on_side_by_side_do_not_see_each_other(
                 assert place == pytest.approx(other_place, abs=1e-4)
 
 
-def test_where_memory_is_too_small_fewer_texts_go_on_side_by_side(
+def test_where_memory_runs_out_batches_are_smaller(
     tiny_models: TinyModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Small:
@@ -262,8 +259,8 @@ def test_where_memory_is_too_small_fewer_texts_go_on_side_by_side(
             return [Rating([float(len(text)) for text in ask.responses]) for ask in asks]
 
     found = []
-    for lanes in (1, 5):
-        monkeypatch.setattr(Measurement, "lanes", lanes)
+    for size in (1, 5):
+        monkeypatch.setattr(Measurement, "batch_size", size)
         summary = guide(
             drinks(5),
             str(tiny_models.causal()),
@@ -272,10 +269,10 @@ def test_where_memory_is_too_small_fewer_texts_go_on_side_by_side(
             views=["none"],
             guiding=SMALL,
             weights=[1],
-            out=tmp_path / str(lanes),
+            out=tmp_path / str(size),
         )
         assert summary.complete
-        found.append((texts(summary), GuideRun.open(Path(summary.run)).rewards()))
+        found.append((texts(summary), open_run(Path(summary.run), GUIDE).lines(TOKEN_REWARDS)))
     one_by_one, together = found
     assert one_by_one == together
 
@@ -358,15 +355,22 @@ def test_several_views_of_policy_and_guide(tiny_models: TinyModels, tmp_path: Pa
     assert summary.complete
     assert len(summary.accuracies) == 4
     assert len(summary.texts) == 6
-    page, words = guide_page(summary), guide_markdown(summary)
-    for name in ("overlap", "judgements:1", "values"):
-        assert name in page
-        assert name in words
-    written = write_guide(summary)
-    assert {file.name for file in written.parent.iterdir()} == {
-        *FILES, "views.jsonl", "items.jsonl", "settings.json", "report.html", "report.md", "summary.json"
+    run = open_run(Path(summary.run))
+    document = write_report(run, summary)
+    for file in ("report.html", "report.md"):
+        words = (run.folder / file).read_text(encoding="utf-8")
+        assert all(name in words for name in ("overlap", "judgements:1", "values"))
+    assert {file.name for file in run.folder.iterdir()} == {
+        *FILES, "views.jsonl", "parts.jsonl", "items.jsonl", "settings.json",
+        "report.html", "report.md", "results.csv", "summary.json",
     }  # fmt: skip
-    assert summarise_guide(GuideRun.open(written.parent)) == summary
+    assert GUIDE.summarise(run) == summary
+    pairs, written = ([card for card in document.items if bool(card.ratings) == rated] for rated in (True, False))
+    assert len(pairs) == 2
+    assert len(written) == 4
+    assert [len(card.texts) for card in written] == [3] * 4
+    assert {rating.view for card in pairs for rating in card.ratings} == {"none", "judgements:1"}
+    assert not GUIDE.document(run, summary, users=False).items
 
 
 def test_every_key_of_the_json_stands_on_its_page() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from palate.downstream import tilted
-from palate.downstream.guide._tilt import limit
+from palate.downstream.guide._guiding import limit
 
 DRAW = np.random.default_rng(3)
 VOCABULARY = 7

@@ -13,14 +13,15 @@ from number_game import Noisy, Normal, Worth, drawn, numbers
 from rich.console import Console
 
 from palate import Ask, Rating
-from palate.downstream import BestOfNSummary, Drawing, Guiding, best_of_n, guide, print_best_of_n
+from palate.downstream import BEST_OF_N, GUIDE, BestOfNSummary, Drawing, Guiding, best_of_n, guide
 from palate.downstream._choice import best_of
+from palate.downstream._items import ITEMS
 from palate.downstream._personal import PersonalGain, personal_findings, shared_prompts
 from palate.downstream._samples import SAMPLES
-from palate.downstream.guide._run import GuideRun
-from palate.downstream.guide._summary import summarise_guide
+from palate.downstream.best_of_n._run import GRADES, RATINGS
 from palate.engine import Failure, WriteRequest, Written
 from palate.records import Benchmark, Draft, Grade, User, View
+from palate.report import print_document
 from palate.runs import open_run
 from palate.simulate import simulate, taste_of, utility
 from palate.simulate._pool import pool
@@ -120,22 +121,23 @@ def test_items_with_nothing_to_show_are_left_out_and_said_on_the_first_screen(tm
     [shown] = [one for one in summary.shown if one.view == "judgements:4"]
     assert (shown.items, shown.empty, shown.pieces) == (80, 20, 4.0)
     console = Console(width=100, record=True, file=io.StringIO())
-    print_best_of_n(summary, console)
+    print_document(BEST_OF_N.document(open_run(Path(summary.run)), summary), console)
     assert "20 of 80 items have nothing to show" in " ".join(console.export_text().split())
 
 
 def test_a_stranger_s_score_is_the_mean_over_several(tmp_path: Path) -> None:
     summary = chosen(sim(users=12), Knows(), tmp_path)
     run = open_run(Path(summary.run))
-    ratings, marks = run.ratings(), run.marks()
+    ratings = {line.key: line.rating for line in run.read(RATINGS)}
+    grades = run.lines(GRADES)
     lines = [msgspec.json.decode(line) for line in (run.folder / "views.jsonl").read_bytes().splitlines()]
     expected = []
-    for item in run.items():
+    for item in run.read(ITEMS):
         strangers = [one for one in lines if one["view"] == "swapped" and one["item"] == item.id]
         assert len({one["user_id"] for one in strangers}) == len(strangers) == 3
         assert item.user_id not in {one["user_id"] for one in strangers}
         assert all(one["kinds"] == {"judgement": 4} for one in strangers)
-        worth = [mark.score or 0 for mark in marks["none", item.id]]
+        worth = [grade.score or 0 for grade in grades["none", item.id].grades]
         rated = [ratings["none", "knows", "swapped", item.id, draw].scores or () for draw in range(3)]
         expected.append(np.mean([best_of(scores, worth, 8) for scores in rated]))
     [curve] = [one for one in summary.curves if one.view == "swapped"]
@@ -241,4 +243,4 @@ def test_a_planted_taste_guides_a_policy(tiny_models: TinyModels, tmp_path: Path
     assert found["none"].difference > 0 and found["none"].p < 0.05 and found["swapped"].difference > 0
     assert found["none"].who == "guided by letter at weight 100" and found["none"].n == 8
     assert [one.strangers for one in summary.shown if one.view == "swapped"] == [1]
-    assert summarise_guide(GuideRun.open(Path(summary.run))) == summary
+    assert GUIDE.summarise(open_run(Path(summary.run))) == summary

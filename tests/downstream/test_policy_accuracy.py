@@ -13,12 +13,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from palate import Ask  # noqa: E402
-from palate.downstream import guide  # noqa: E402
-from palate.downstream.guide._run import GuideRun  # noqa: E402
-from palate.downstream.guide._summary import summarise_guide  # noqa: E402
+from palate.downstream import GUIDE, guide  # noqa: E402
+from palate.downstream.guide import summarise_guide  # noqa: E402
+from palate.downstream.guide._run import LIKELIHOODS, RATINGS, TOKEN_REWARDS  # noqa: E402
 from palate.engine import LikelihoodRequest, LocalModel, Turn  # noqa: E402
 from palate.records import RewardModel  # noqa: E402
 from palate.rewards import make_reward_model  # noqa: E402
+from palate.runs import open_run  # noqa: E402
 from tiny_models import TinyModels  # noqa: E402
 
 
@@ -29,7 +30,7 @@ def test_at_weight_nought_policy_accuracy_is_the_likelihoods(tiny_models: TinyMo
     summary = guide(benchmark, policy, [reward], views=["none"], guiding=SMALL, out=tmp_path)
     assert summary.complete
     whole, normalised = [], []
-    likelihoods = GuideRun.open(Path(summary.run)).likelihoods()
+    likelihoods = open_run(Path(summary.run), GUIDE).lines(LIKELIHOODS)
     for item in benchmark.comparisons:
         request = LikelihoodRequest(turns=(Turn("user", item.prompt),), continuations=item.responses)
         [plain] = policy.likelihood([request])
@@ -101,11 +102,12 @@ def plain_regret(policy: LocalModel, reward: RewardModel, prompt: str, text: str
 
 def test_the_last_reward_of_a_response_is_that_of_the_whole_one(tiny_models: TinyModels, tmp_path: Path) -> None:
     policy, reward = str(tiny_models.causal()), f"classifier:{tiny_models.classifier()}"
-    run = GuideRun.open(Path(guide(drinks(3), policy, [reward], views=["none"], guiding=SMALL, out=tmp_path).run))
-    for (_, rm, view, item), line in run.rewards().items():
-        scores = run.ratings()[rm, view, item].rating.scores
+    run = open_run(Path(guide(drinks(3), policy, [reward], views=["none"], guiding=SMALL, out=tmp_path).run), GUIDE)
+    ratings, likelihoods = run.lines(RATINGS), run.lines(LIKELIHOODS)
+    for (_, rm, view, item), line in run.lines(TOKEN_REWARDS).items():
+        scores = ratings[rm, view, item].rating.scores
         assert scores is not None
-        for answer, rewards, score in zip(run.likelihoods()["none", item].answers, line.rewards, scores, strict=True):
+        for answer, rewards, score in zip(likelihoods["none", item].answers, line.rewards, scores, strict=True):
             assert rewards[-1][answer.candidates[-1][2]] == pytest.approx(score, abs=1e-4)
 
 
@@ -113,7 +115,7 @@ def test_weights_can_be_had_afterwards_without_a_model(tiny_models: TinyModels, 
     policy, reward = str(tiny_models.causal()), f"classifier:{tiny_models.classifier()}"
     asked = guide(drinks(5), policy, [reward], views=["none"], guiding=SMALL, weights=[3, 30], out=tmp_path)
     other = guide(drinks(5), policy, [reward], views=["none"], guiding=SMALL, weights=[7], out=tmp_path)
-    again = summarise_guide(GuideRun.open(Path(other.run)), weights=[3, 30])
+    again = summarise_guide(open_run(Path(other.run), GUIDE), weights=[3, 30])
     assert again.accuracies == asked.accuracies
 
 

@@ -11,11 +11,12 @@ from number_game import numbers
 
 from faulty_server import counts, faulty_server
 from palate import load_benchmark
-from palate.downstream import Drawing, best_of_n, write_best_of_n
+from palate.downstream import Drawing, best_of_n
+from palate.downstream._items import ITEMS
 from palate.downstream._policy import item_seed
 from palate.downstream._samples import SAMPLES
 from palate.records import Comparison, Completion, Draft, Grade, PalateError
-from palate.runs import open_run
+from palate.runs import open_run, write_report
 from tiny_models import CONTEXT, TinyModels
 
 FEW = Drawing(samples=4, tokens=8, temperature=1.0, top_p=1.0)
@@ -71,7 +72,7 @@ def test_twins_choose_from_the_same_texts_where_the_policy_sees_nothing_of_them(
     )
     run = open_run(Path(summary.run))
     samples = run.lines(SAMPLES)
-    for item in run.items():
+    for item in run.read(ITEMS):
         assert item.twin is not None
         assert samples["none", item.id].texts == samples["none", item.twin].texts
 
@@ -173,4 +174,6 @@ def test_where_no_prompt_fits_the_run_says_so_and_shows_no_number(tiny_models: T
     assert "the model's context has 512" in summary.findings[0].text
     assert all(point.score is None for one in summary.curves for point in one.points)
     assert not summary.differences
-    assert write_best_of_n(summary).exists()
+    run = open_run(Path(summary.run))
+    write_report(run, summary)
+    assert (run.folder / "report.html").exists()

@@ -84,7 +84,7 @@ def test_an_item_without_a_reference_is_unscored_and_a_benchmark_without_any_ref
     [
         ("reference:rouge-l", "unknown measure 'rouge-l'. Did you mean 'rougeL'"),
         ("reference:embedding,encoder=none", "the embedding needs an encoder"),
-        ("reference:chrf,encodr=minilm", "unknown option for the critic reference 'encodr'. Did you mean 'encoder'"),
+        ("reference:chrf,encodr=minilm", "unknown option 'encodr'. Did you mean 'encoder'"),
         ("refrence", "unknown critic 'refrence'. Did you mean 'reference'"),
         ("rubric", "write rubric:MODEL"),
         ("sim:3", "takes no argument"),

@@ -13,18 +13,15 @@ pytest.importorskip("rouge_score", reason="the critic reference needs .[downstre
 
 from palate.cli import main
 from palate.data import load_benchmark
-from palate.downstream import BonRun, Drawing, Guiding, SteerRun, Training, best_of_n, guide, ppo, repair, steer
-from palate.downstream.guide._run import GuideRun
-from palate.downstream.ppo._run import PpoRun
+from palate.downstream import Drawing, Guiding, Training, best_of_n, guide, ppo, steer
 from palate.evaluation import evaluate
 from palate.personal import train
 from palate.records import Benchmark, PalateError
-from palate.runs import Run
+from palate.runs import open_run, repair_run
 from tiny_models import TinyModels
 
 CRITIC = "reference:rouge1,encoder=none"
 KINDS = ["eval", "train", "bon", "guide", "steer", "ppo"]
-OPENED = {"eval": Run, "train": Run, "bon": BonRun, "guide": GuideRun, "ppo": PpoRun}
 Make = Callable[[Path], str]
 
 
@@ -71,9 +68,10 @@ def made(makers: dict[str, Make], tmp_path_factory: pytest.TempPathFactory) -> d
 
 
 def ledgers(kind: str, run: Path) -> list[Path]:
+    opened = open_run(run)
     if kind == "steer":
-        return sorted(file for part in SteerRun.open(run).folders() for file in part.glob("*.jsonl"))
-    return [run / ledger.name for ledger in OPENED[kind].open(run).ledgers]
+        return sorted(file for part in opened.experiment.parts(opened) for file in part.glob("*.jsonl"))
+    return [run / ledger.name for ledger in opened.ledgers]
 
 
 def contents(files: list[Path]) -> dict[str, list[bytes]]:
@@ -136,7 +134,7 @@ def test_a_torn_line_is_named_dropped_and_made_again(
     for file in files:
         assert f"dropped from {file}: 1 line that cannot be read" in " ".join(shown.err.split())
         assert (file.parent / f"{file.name}.bad").is_file()
-    assert repair(run) == []
+    assert repair_run(run) == []
     assert makers[kind](out) == str(run)
     after = contents(files)
     if kind == "ppo":
@@ -145,7 +143,7 @@ def test_a_torn_line_is_named_dropped_and_made_again(
         return
     assert after == before
     if kind != "steer":
-        assert OPENED[kind].open(run).folder == run and not (run / "items.jsonl.bad").exists()
+        assert open_run(run).folder == run and not (run / "items.jsonl.bad").exists()
 
 
 def test_samples_that_runs_share_are_repaired_by_their_folder(

@@ -9,9 +9,12 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from palate.downstream import GUIDE, STEER
 from palate.downstream._samples import SAMPLES
+from palate.downstream.guide._run import GENERATIONS
 from palate.evaluation import ITEMS
-from palate.runs import open_run
+from palate.report import document_markdown, document_page, print_document
+from palate.runs import open_run, write_report
 
 pytest.importorskip("rouge_score", reason="the critic reference needs .[downstream]")
 
@@ -20,18 +23,10 @@ from palate.data import Pseudonyms, pairs_from_completions, write_benchmark
 from palate.downstream import (
     BEST_OF_N,
     Drawing,
-    SteerRun,
     SteerSummary,
     best_of_n,
-    print_steer,
     steer,
-    steer_markdown,
-    steer_page,
-    write_steer,
 )
-from palate.downstream.guide._run import GuideRun
-from palate.downstream.guide._summary import summarise_guide
-from palate.downstream.steer._summary import summarise_steer
 from palate.privacy import check_receipt, forget
 from palate.records import Benchmark, Card, Completion, PalateError, Post, User
 from tiny_models import TinyModels
@@ -120,7 +115,7 @@ def test_its_numbers_are_those_of_its_parts(table: SteerSummary) -> None:
     ):
         found = rows[label].rouge1
         assert found is not None and found.value == pytest.approx(curves[chooser][place].score)
-    guided = summarise_guide(GuideRun.open(runs / table.parts["guided"]))
+    guided = GUIDE.summarise(open_run(runs / table.parts["guided"]))
     accuracy = next(one for one in guided.accuracies if (one.rm, one.view) == ("overlap", "posts:2"))
     at = {one.weight: one.normalised.value for one in accuracy.policy_accuracy}
     alone, reward = rows["policy alone, greedy"].policy, accuracy.reward_accuracy
@@ -183,7 +178,7 @@ def test_greedy_means_the_same_in_context_and_guided(
         pairs, str(tiny_models.causal()), ["random"], CRITIC, views=["none"], drawing=drawing, limit=6, out=tmp_path
     )
     sampled = {item: line.texts[0] for (_, item), line in open_run(Path(made.run)).lines(SAMPLES).items()}
-    guided = GuideRun.open(Path(table.run).parent / table.parts["guided"]).generations()
+    guided = open_run(Path(table.run).parent / table.parts["guided"]).lines(GENERATIONS)
     assert sampled == {key[4]: line.text for key, line in guided.items() if key[3] == 0.0}
 
 
@@ -194,7 +189,7 @@ def test_the_words_are_honest_where_nothing_is_established(table: SteerSummary) 
 
 
 def test_that_users_share_prompts_is_told_of_the_table_and_of_its_guided_part(table: SteerSummary) -> None:
-    guided = summarise_guide(GuideRun.open(Path(table.run).parent / table.parts["guided"]))
+    guided = GUIDE.summarise(open_run(Path(table.run).parent / table.parts["guided"]))
     for summary in (table, guided):
         assert sum("users share prompts" in finding.text for finding in summary.findings) == 1
 
@@ -204,7 +199,7 @@ def test_report_and_a_second_call_give_the_same(
 ) -> None:
     folder = Path(table.run)
     monkeypatch.setenv("PALATE_CACHE", str(folder.parent.parent / "cache"))
-    assert summarise_steer(SteerRun.open(folder)) == table
+    assert STEER.summarise(open_run(folder)) == table
     before = {file: file.stat().st_mtime_ns for file in folder.parent.rglob("*.jsonl")}
     assert measured(tiny_models.causal(), folder.parent) == table
     assert {file: file.stat().st_mtime_ns for file in folder.parent.rglob("*.jsonl")} == before
@@ -229,21 +224,22 @@ def test_stopped_in_any_part_it_goes_on_to_the_same_table(
 
 def test_what_a_person_sees(table: SteerSummary) -> None:
     console = Console(width=100, record=True, file=io.StringIO())
-    print_steer(table, console)
+    document = STEER.document(open_run(Path(table.run)), table)
+    print_document(document, console)
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= 100
     for words in ("guided by overlap", "ROUGE-L", "policy alone,", "best of 2 by", "What the user's own view brings"):
         assert words in text
     narrow = Console(width=80, record=True, file=io.StringIO())
-    print_steer(table, narrow)
+    print_document(document, narrow)
     lines = [line.rstrip() for line in narrow.export_text().splitlines()]
     gains = lines[next(place for place, line in enumerate(lines) if line.startswith("What the user's own view")) :]
     assert "  best of 2 by overlap, seeing posts:2" in gains  # a name is not broken to fit beside its numbers
     assert any(line.split()[:3] == ["reward", "accuracy", "none"] for line in gains)
-    page = steer_page(table)
+    page = document_page(document)
     assert page.count("<circle") == 4 and page.count("<rect") == 2  # two guides in two pictures, two choosers in one
     assert "Differences" in page and "http://" not in page.replace("http://www.w3.org", "")
-    markdown = steer_markdown(table)
+    markdown = document_markdown(document)
     assert "| guided by overlap, seeing posts:2 |" in markdown and table.parts["guided"] in markdown
 
 
@@ -252,7 +248,7 @@ def test_forgetting_a_user_reaches_every_part(
 ) -> None:
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
     made = measured(tiny_models.causal(), tmp_path / "runs", in_context=["posts:1"])
-    write_steer(made)
+    write_report(open_run(Path(made.run)), made)
     names = Pseudonyms(b"a key that only this test knows")
     [user, *_] = {item.user_id for item in list(open_run(Path(made.run).parent / made.parts["best-of-n"]).read(ITEMS))}
     receipt = forget(user, names, runs=[Path(made.run)])

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from people import people
 
-from palate.downstream import Drawing, Guiding, Training, best_of_n, guide, ppo, steer, write_best_of_n, write_steer
-from palate.downstream.guide._files import write_guide
+from palate.downstream import Drawing, Guiding, Training, best_of_n, guide, ppo, steer
 from palate.evaluation import evaluate, summarise
 from palate.runs import open_run, write_report
 from tiny_models import TinyModels
@@ -67,9 +66,9 @@ def every_run(tmp_path_factory: pytest.TempPathFactory, tiny_models: TinyModels)
             training=training,
             out=out,
         )
-        write_best_of_n(best)
-        write_guide(guided)
-        write_steer(table)
+        write_report(open_run(Path(best.run)), best)
+        write_report(open_run(Path(guided.run)), guided)
+        write_report(open_run(Path(table.run)), table)
         write_report(open_run(Path(trained.run)), trained)
     for name, run in {"rated": rated, "best": best.run, "guided": guided.run, "table": table.run}.items():
         Path(run).rename(out / name)

@@ -13,9 +13,10 @@ from people import LOVES, NAMES, people
 
 from palate.cli import main
 from palate.data import write_benchmark
-from palate.downstream import SteerRun
+from palate.downstream import STEER
 from palate.privacy import Export, export_user
 from palate.records import PalateError
+from palate.runs import open_run
 
 KINDS = ("rated", "best", "guided", "table", "trained")
 OWNER = {item.id: item.user_id for item in people().comparisons}
@@ -102,7 +103,7 @@ def test_nothing_of_anybody_else_is_there(every_run: Path, user: str) -> None:
 
 def test_a_table_is_exported_as_the_runs_it_is_made_of(every_run: Path) -> None:
     made = exported(every_run, "ann", "table")
-    parts = {str(folder) for folder in SteerRun.open(every_run / "table").folders()}
+    parts = {str(folder) for folder in STEER.parts(open_run(every_run / "table"))}
     assert parts == {one.run for one in made.runs if one.kind != "samples"}
     assert {one.kind for one in made.runs} == {"evaluation", "best-of-n", "guide", "samples"}
     assert any("table over all users" in note for note in made.notes)

@@ -10,13 +10,11 @@ import msgspec
 import pytest
 
 from palate.data import Pseudonyms, load_benchmark, write_benchmark
-from palate.downstream import BEST_OF_N, Drawing, Guiding, best_of_n, guide, write_best_of_n
-from palate.downstream.guide._files import write_guide
-from palate.downstream.guide._run import GuideRun
+from palate.downstream import BEST_OF_N, Drawing, Guiding, best_of_n, guide
 from palate.evaluation import ITEMS
 from palate.privacy import Receipt, check_receipt, forget
 from palate.records import Benchmark, PalateError
-from palate.runs import Appender, open_run
+from palate.runs import Appender, open_run, write_report
 from tiny_models import TinyModels
 
 pytest.importorskip("rouge_score", reason="the critic reference needs .[downstream]")
@@ -50,7 +48,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_models: TinyModels) -> P
             drawing=Drawing(samples=2, tokens=4),
             out=out,
         )
-        write_best_of_n(best)
+        write_report(open_run(Path(best.run)), best)
         guided = guide(
             benchmark,
             policy,
@@ -61,7 +59,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_models: TinyModels) -> P
             weights=[1.0],
             out=out,
         )
-        write_guide(guided)
+        write_report(open_run(Path(guided.run)), guided)
     Path(best.run).rename(out / "best")
     Path(guided.run).rename(out / "guided")
     return out
@@ -125,7 +123,7 @@ def test_others_stay_but_for_what_a_stranger_s_profile_may_have_shown(runs: Path
     users = {item.user_id for item in list(open_run(runs / "best").read(ITEMS))}
     assert USER not in users and OTHER in users
     assert BEST_OF_N.summarise(open_run(runs / "best")).users == len(users)
-    assert not {item.user_id for item in GuideRun.open(runs / "guided").items()} & {USER}
+    assert not {item.user_id for item in open_run(runs / "guided").read(ITEMS)} & {USER}
 
 
 def test_a_text_that_quotes_the_user_goes_whoever_it_was_written_for(runs: Path, tmp_path: Path) -> None:

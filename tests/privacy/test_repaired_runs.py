@@ -9,9 +9,9 @@ import pytest
 from people import people
 
 from palate.data import Pseudonyms, write_benchmark
-from palate.downstream import repair
 from palate.privacy import export_user, forget
 from palate.records import PalateError
+from palate.runs import repair_run
 
 KEY = Pseudonyms(b"a key that only this test knows")
 FILES = ["rated/parts.jsonl", "best/samples.jsonl", "trained/held_out.jsonl"]
@@ -53,7 +53,7 @@ def test_nobody_is_forgotten_or_exported_from_a_damaged_run(runs: Path, tmp_path
 def test_lines_that_were_set_aside_are_emptied_and_still_counted(runs: Path, name: str) -> None:
     tear(runs / name)
     run = (runs / name).parent
-    assert repair(run)
+    assert repair_run(run)
     beside = runs / f"{name}.bad"
     held = beside.read_bytes().count(b"\n")
     assert b"chess" in beside.read_bytes()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.records import PalateError, parse_spec
-from palate.rewards import load_reward_model, make_reward_model, reward_model_names
+from palate.rewards import REWARD_MODELS, load_reward_model, make_reward_model
 
 PLUG_IN = """
 from palate import Rating
@@ -64,7 +64,7 @@ def test_the_identity_changes_with_the_source_and_the_options(plug_in: Path) -> 
     [
         ("embeding", "Did you mean 'embedding'"),
         ("{file}:Vowel", "Did you mean 'Vowels'"),
-        ("{file}", "say which class"),
+        ("{file}", "say which class or function"),
         ("{file}:NoRate", "no rate"),
         ("{file}:NoName", "has no name"),
         ("{file}:Raises", "RuntimeError: no weights here"),
@@ -121,8 +121,8 @@ def test_an_installed_package_brings_its_own_by_entry_point(tmp_path: Path, plug
     subprocess.run(install, check=True, capture_output=True)
     program = (
         f"import sys; sys.path.insert(0, {str(installed)!r})\n"
-        "from palate.rewards import load_reward_model, reward_model_names\n"
-        "assert 'vowels' in reward_model_names()\n"
+        "from palate.rewards import REWARD_MODELS, load_reward_model\n"
+        "assert 'vowels' in REWARD_MODELS\n"
         "print(load_reward_model('vowels')[1]['source'])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -130,7 +130,7 @@ def test_an_installed_package_brings_its_own_by_entry_point(tmp_path: Path, plug
 
 
 def test_the_built_in_names() -> None:
-    assert {"random", "longest", "shortest", "first", "overlap", "embedding"} <= set(reward_model_names())
+    assert {"random", "longest", "shortest", "first", "overlap", "embedding"} <= set(REWARD_MODELS)
 
 
 @given(st.text(max_size=30))

@@ -20,7 +20,7 @@ from palate.engine import (
     WriteRequest,
     Written,
 )
-from palate.evaluation import summarise
+from palate.evaluation import ITEMS, summarise
 from palate.evaluation._ratings import Ratings
 from palate.records import Rating
 from palate.rewards import _grader as grader_module

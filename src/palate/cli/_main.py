@@ -40,6 +40,7 @@ app.command(
 )
 app.command("palate.cli.check:check", help="Put a reward model of your own through the contract.")
 app.command("palate.cli.forget:forget", help="Erase one user from benchmarks, runs, models and caches.")
+app.command("palate.cli.list:list_names", name="list", help="List what has a name, each with a description.")
 app.command("palate.cli.doctor:doctor", help="Say what this machine can run.")
 
 privacy = App(name="privacy", help="See what a trained model tells of its users, and hand on less.")

@@ -46,6 +46,8 @@ def report(
         _repair(run)
     opened = open_run(run)
     experiment = opened.experiment
+    if repair and not experiment.has_report:
+        return
     if read_again and "read_again" not in experiment.options:
         raise PalateError(
             f"{run} is a run of {experiment.command}, whose ratings cannot be read again; leave out --read-again"

@@ -76,12 +76,12 @@ def train(
     """
     from palate.cli._progress import progress_bar
     from palate.cli._show import show
-    from palate.personal import METHODS, epsilons, privacy_curve, private_specs
+    from palate.personal import METHODS, TUNED, epsilons, privacy_curve, private_specs
     from palate.personal import train as measure
 
     methods = method or ["per-user"]
     asked = epsilons(epsilon) if epsilon else []
-    named = list(METHODS) if "all" in methods else methods
+    named = [name for name in METHODS if name not in TUNED] if "all" in methods else methods
     with progress_bar(show=not run.json) as progress:
         summary = measure(
             benchmark,

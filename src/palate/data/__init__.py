@@ -7,7 +7,7 @@ from palate.data._faults import Fault
 from palate.data._folder import is_folder_format, write_benchmark
 from palate.data._history import History, Item, Visible, responses_of
 from palate.data._leaks import private_sentences
-from palate.data._load import list_benchmarks, load_benchmark, load_votes
+from palate.data._load import LOADERS, list_benchmarks, load_benchmark, load_votes
 from palate.data._pairs import pairs_from_completions
 from palate.data._pseudonyms import Pseudonyms, pseudonym_key, pseudonymise
 from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
@@ -17,6 +17,7 @@ from palate.data._summary import Summary, summarise
 
 __all__ = [
     "HELD",
+    "LOADERS",
     "Fault",
     "History",
     "Item",

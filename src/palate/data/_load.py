@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import warnings
 from collections.abc import Callable, Mapping
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -27,7 +27,7 @@ from palate.data._pairs import pairs_from_completions
 from palate.data._squality import read_squality
 from palate.data._stackexchange import read_stackexchange
 from palate.data._tables import read_table
-from palate.records import Benchmark, PalateError, Spec, parse_spec, unknown_name
+from palate.records import Benchmark, PalateError, Registry, parse_spec, unknown_name
 
 DATA_VARIABLE = "PALATE_DATA"
 Options = Mapping[str, str]
@@ -67,20 +67,20 @@ def read_draft(
     """What `load_benchmark` reads, with its faults instead of an error."""
     text = str(spec)
     found = _existing_path(text)
-    if found:
+    if found and not (found[0].suffix == ".py" and found[0].is_file()):
         path, options = found
         return _read_path(path, options, text, extras=extras)
-    if isinstance(spec, Path):
-        raise PalateError(f"{text}: no such file or folder")
-    parsed = parse_spec(text)
-    names = {listing.name: listing for listing in LISTINGS}
-    if parsed.name not in names:
-        if "/" in text or os.sep in text or Path(text.split(",")[0]).suffix:
-            raise PalateError(f"{text.split(',')[0]}: no such file or folder")
-        raise unknown_name("benchmark", parsed.name, names, hint="The path of a file or folder works too.")
-    if parsed.argument is not None:
-        raise PalateError(f"{text!r}: a benchmark takes options, not an argument: write {parsed.name},key=value")
-    return _read_named(names[parsed.name], parsed, data_dir or _data_dir(), revision, extras=extras)
+    head = text.split(",")[0]
+    if isinstance(spec, Path) or (
+        not parse_spec(text).name.endswith(".py") and ("/" in text or os.sep in text or Path(head).suffix)
+    ):
+        raise PalateError(f"{head}: no such file or folder")
+    loaded = LOADERS.make(text, data_dir=data_dir or _data_dir(), revision=revision, extras=extras)
+    if isinstance(loaded, Benchmark):
+        return draft_of(loaded, text)
+    if not isinstance(loaded, Draft):
+        raise PalateError(f"{text} gave a {type(loaded).__name__} where a palate.Benchmark is needed")
+    return loaded
 
 
 def _data_dir() -> Path | None:
@@ -102,31 +102,17 @@ def _existing_path(text: str) -> tuple[Path, Options] | None:
     return None
 
 
-def _read_named(listing: Listing, spec: Spec, data_dir: Path | None, revision: str | None, *, extras: bool) -> Draft:
-    name, options = listing.name, spec.options
-    if name == "mini":
-        _only(options, (), name)
-        return read_folder(Path(__file__).with_name("mini"), name, extras=extras)
-    if name == "sim":
-        return _simulated(options, data_dir)
-    if listing.origin == "hub":
-        _only(options, _lampqa.OPTIONS, name)
-        return _read_hub(listing, options, data_dir, revision)
-    reader, known = _READERS[name]
-    _only(options, known, name)
-    folder = _folder(listing, data_dir)
-    try:
-        return reader(folder, options)
-    except (LookupError, ValueError, OverflowError) as problem:
-        raise PalateError(f"{folder}: the copy is damaged ({problem!r}); copy it again from its source") from problem
+def _listing(name: str) -> Listing:
+    return next(listing for listing in LISTINGS if listing.name == name)
 
 
-def _folder(listing: Listing, data_dir: Path | None) -> Path:
+def _folder(name: str, data_dir: Path | None) -> Path:
+    listing = _listing(name)
     folder = None if data_dir is None else data_dir / listing.folder
     if folder is None or not folder.is_dir():
         looked = f"looked in {folder}" if folder else f"{DATA_VARIABLE} is not set"
         raise PalateError(
-            f"{listing.name}: the data is not here ({looked}). Get it from its source ({listing.source}), "
+            f"{name}: the data is not here ({looked}). Get it from its source ({listing.source}), "
             f"put it in a folder named {listing.folder}, and set {DATA_VARIABLE} to the folder above that"
         )
     return folder
@@ -134,19 +120,49 @@ def _folder(listing: Listing, data_dir: Path | None) -> Path:
 
 def load_votes(name: str, *, data_dir: Path | None = None) -> list[Vote]:
     """The votes behind `convarg` or `convarg-crowdsample`, with the ties that their comparisons leave out."""
-    listing = next(one for one in LISTINGS if one.name == name)
-    return read_votes(_folder(listing, data_dir or _data_dir()), votes=_VOTES[name])
+    return read_votes(_folder(name, data_dir or _data_dir()), votes=_VOTES[name])
 
 
-def _simulated(options: Options, data_dir: Path | None) -> Draft:
-    # By name and not by an import statement: simulated users live on a floor above this one.
-    simulate = importlib.import_module("palate.simulate")
-    benchmark: Benchmark = simulate.simulate_by_options(options, data_dir=data_dir)
-    return draft_of(benchmark, "sim")
+def _read_copy(name: str, data_dir: Path | None, read: Callable[[Path], Draft]) -> Draft:
+    """What a reader makes of a copy in the data folder."""
+    folder = _folder(name, data_dir)
+    try:
+        return read(folder)
+    except (LookupError, ValueError, OverflowError) as problem:
+        raise PalateError(f"{folder}: the copy is damaged ({problem!r}); copy it again from its source") from problem
 
 
-def _read_hub(listing: Listing, options: Options, data_dir: Path | None, revision: str | None) -> Draft:
-    split = options.get("split", "test")
+def _mini(*, extras: bool) -> Draft:
+    return read_folder(Path(__file__).with_name("mini"), "mini", extras=extras)
+
+
+def _convarg(name: str, *, min: str = "0", data_dir: Path | None) -> Draft:
+    least = _whole_number("min", min)
+    return _read_copy(name, data_dir, lambda folder: read_convarg(folder, votes=_VOTES[name], name=name, least=least))
+
+
+def _stackexchange(*, pairs: str = "false", data_dir: Path | None) -> Draft:
+    wanted = _yes_or_no("pairs", pairs)
+    return _read_copy("stackexchange", data_dir, lambda folder: read_stackexchange(folder, pairs=wanted))
+
+
+def _coauthor(*, since: str | None = None, data_dir: Path | None) -> Draft:
+    day = _day("since", since)
+    return _read_copy("coauthor", data_dir, lambda folder: read_coauthor(folder, since=day))
+
+
+def _squality(*, pairs: str = "false", data_dir: Path | None) -> Draft:
+    return _read_copy("squality", data_dir, lambda folder: _in_pairs(read_squality(folder), pairs))
+
+
+def _acl_titles(*, pairs: str = "false", data_dir: Path | None) -> Draft:
+    return _read_copy("acl-titles", data_dir, lambda folder: _in_pairs(read_acl_titles(folder), pairs))
+
+
+def _hub(
+    name: str, *, split: str = "test", domain: str | None = None, data_dir: Path | None, revision: str | None
+) -> Draft:
+    listing = _listing(name)
     local = None if data_dir is None else data_dir / listing.folder
     if local is not None and local.is_dir():
         folder, version = local, "local"
@@ -158,14 +174,14 @@ def _read_hub(listing: Listing, options: Options, data_dir: Path | None, revisio
             repository, revision=revision, choose=lambda paths: of_split(paths, split), local=place
         )
     description = "Each row is a user of its own; the rubric and the narrative are privileged."
-    card = card_of(listing.name, version, description, f"split {split}")
-    return read_lampqa(files_of_split(folder, split), card, listing.name, domain=options.get("domain"))
+    card = card_of(name, version, description, f"split {split}")
+    return read_lampqa(files_of_split(folder, split), card, name, domain=domain)
 
 
 def _read_path(path: Path, options: Options, source: str, *, extras: bool) -> Draft:
     if path.is_dir() and is_folder_format(path):
         _only(options, ("pairs",), source)
-        return _in_pairs(read_folder(path, source, extras=extras), options)
+        return _in_pairs(read_folder(path, source, extras=extras), options.get("pairs", "false"))
     files = _data_files(path)
     card = default_card(path, source)
     fields = _first_fields(files, source)
@@ -186,11 +202,9 @@ def _read_path(path: Path, options: Options, source: str, *, extras: bool) -> Dr
     )
 
 
-def _in_pairs(draft: Draft, options: Options) -> Draft:
+def _in_pairs(draft: Draft, pairs: str) -> Draft:
     """The completions as pairs, where `pairs=true` asks for them."""
-    if not _yes_or_no(options, "pairs"):
-        return draft
-    return draft_of(pairs_from_completions(draft.benchmark()), draft.source)
+    return draft_of(pairs_from_completions(draft.benchmark()), draft.source) if _yes_or_no("pairs", pairs) else draft
 
 
 def _data_files(path: Path) -> list[Path]:
@@ -225,50 +239,43 @@ def _only(options: Options, known: tuple[str, ...], source: str) -> None:
             raise unknown_name("option", option, known, hint=f"(in {source})")
 
 
-def _whole_number(options: Options, name: str) -> int:
+def _whole_number(name: str, text: str) -> int:
     try:
-        return int(options.get(name, "0"))
+        return int(text)
     except ValueError:
-        raise PalateError(f"option {name}={options[name]}: expected a whole number") from None
+        raise PalateError(f"option {name}={text}: expected a whole number") from None
 
 
-def _day(options: Options, name: str) -> date | None:
+def _day(name: str, text: str | None) -> date | None:
     try:
-        return date.fromisoformat(options[name]) if name in options else None
+        return None if text is None else date.fromisoformat(text)
     except ValueError:
-        raise PalateError(f"option {name}={options[name]}: expected a day such as 2021-08-23") from None
+        raise PalateError(f"option {name}={text}: expected a day such as 2021-08-23") from None
 
 
-def _yes_or_no(options: Options, name: str) -> bool:
-    value = options.get(name, "false").lower()
-    if value not in ("true", "false"):
-        raise PalateError(f"option {name}={options[name]}: expected true or false")
-    return value == "true"
+def _yes_or_no(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise PalateError(f"option {name}={text}: expected true or false")
+    return text.lower() == "true"
 
 
 _VOTES = {"convarg": "votes.csv.gz", "convarg-crowdsample": "crowdsample.csv.gz"}
-
-_READERS: dict[str, tuple[Callable[[Path, Options], Draft], tuple[str, ...]]] = {
-    "convarg": (
-        lambda folder, options: read_convarg(
-            folder, votes=_VOTES["convarg"], name="convarg", least=_whole_number(options, "min")
-        ),
-        ("min",),
-    ),
-    "convarg-crowdsample": (
-        lambda folder, options: read_convarg(
-            folder,
-            votes=_VOTES["convarg-crowdsample"],
-            name="convarg-crowdsample",
-            least=_whole_number(options, "min"),
-        ),
-        ("min",),
-    ),
-    "stackexchange": (
-        lambda folder, options: read_stackexchange(folder, pairs=_yes_or_no(options, "pairs")),
-        ("pairs",),
-    ),
-    "coauthor": (lambda folder, options: read_coauthor(folder, since=_day(options, "since")), ("since",)),
-    "squality": (lambda folder, options: _in_pairs(read_squality(folder), options), ("pairs",)),
-    "acl-titles": (lambda folder, options: _in_pairs(read_acl_titles(folder), options), ("pairs",)),
+_TARGETS: dict[str, Callable[..., Draft] | str] = {
+    "mini": _mini,
+    "sim": "palate.simulate:simulate_by_options",
+    "personalized-rewardbench": partial(_hub, "personalized-rewardbench"),
+    "lamp-qa": partial(_hub, "lamp-qa"),
+    "convarg": partial(_convarg, "convarg"),
+    "convarg-crowdsample": partial(_convarg, "convarg-crowdsample"),
+    "stackexchange": _stackexchange,
+    "coauthor": _coauthor,
+    "squality": _squality,
+    "acl-titles": _acl_titles,
 }
+LOADERS: Registry[Callable[..., Benchmark | Draft]] = Registry(
+    "benchmark",
+    "palate.loaders",
+    {listing.name: (listing.title, _TARGETS[listing.name]) for listing in LISTINGS},
+    hint="The path of a file or folder works too, or a loader of your own: ./mine.py:load",
+)
+"""Each takes its options, and what it names of `data_dir`, `revision` and `extras`; a plug-in gives a Benchmark."""

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from palate.records import Benchmark, Critic, Draft, Grade, PalateError, parse_spec, unknown_name
+from palate.records import Benchmark, Critic, Draft, Grade, PalateError, Registry
 
-
-def _rubric(model: str | None, options: Mapping[str, str]) -> Critic:
-    from palate.downstream._rubric import RubricCritic
-
-    if model is None:
-        raise PalateError("the critic rubric needs a language model: write rubric:MODEL or rubric:MODEL,url=ADDRESS")
-    return RubricCritic(model, **options)
-
-
-def _reference(measure: str | None, options: Mapping[str, str]) -> Critic:
-    from palate.downstream._reference import ReferenceCritic
-
-    _only_known(ReferenceCritic, options, "reference")
-    return ReferenceCritic(measure or "rouge1", **options)
-
-
-def _sim(argument: str | None, options: Mapping[str, str]) -> Critic:
-    from palate.simulate._simulated import SimulatedCritic
-
-    if argument is not None or options:
-        raise PalateError("the critic sim takes no argument and no options: the ids of users tell seed and taste")
-    return SimulatedCritic()
-
-
-CRITICS: dict[str, Callable[[str | None, Mapping[str, str]], Critic]] = {
-    "rubric": _rubric,
-    "reference": _reference,
-    "sim": _sim,
-}
-"""How each critic is made from its argument and options; imports are inside, so that naming one costs nothing."""
+CRITICS: Registry[Callable[..., Critic]] = Registry(
+    "critic",
+    "palate.critics",
+    {
+        "rubric": ("A language model marks each aspect of the item's rubric.", "palate.downstream:RubricCritic"),
+        "reference": ("Likeness to what the user wrote or preferred.", "palate.downstream:ReferenceCritic"),
+        "sim": ("A simulated user's own utility, which is the truth.", "palate.simulate:SimulatedCritic"),
+    },
+    needs=("name", "require", "judge"),
+)
 
 
 def make_critic(spec: str, benchmark: Benchmark) -> Critic:
@@ -47,20 +26,9 @@ def make_critic(spec: str, benchmark: Benchmark) -> Critic:
     >>> make_critic("sim", load_benchmark("sim,users=2")).name
     'sim'
     """
-    parsed = parse_spec(spec)
-    if parsed.name not in CRITICS:
-        raise unknown_name("critic", parsed.name, CRITICS)
-    critic = CRITICS[parsed.name](parsed.argument, parsed.options)
+    critic = CRITICS.make_sourced(spec)
     critic.require([*benchmark.comparisons, *benchmark.completions])
     return critic
-
-
-def _only_known(made: Callable[..., Critic], options: Mapping[str, str], name: str) -> None:
-    parameters = inspect.signature(made).parameters.values()
-    known = [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
-    for option in options:
-        if option not in known:
-            raise unknown_name(f"option for the critic {name}", option, known)
 
 
 def as_critic(critic: str | Critic, benchmark: Benchmark) -> Critic:

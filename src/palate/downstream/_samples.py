@@ -73,6 +73,7 @@ class SharedSamples(Experiment[SampleSettings, RunSummary]):
     kind = "samples"
     command = "palate bon"
     settings = SampleSettings
+    has_report = False
 
     def ledgers(self, settings: SampleSettings) -> Sequence[Ledger[Any]]:
         """The samples alone; whose they are is told by the runs that use them."""

@@ -7,7 +7,7 @@ from palate.evaluation._document import evaluation_document
 from palate.evaluation._evaluate import default_views, evaluate, rate_comparisons
 from palate.evaluation._experiment import EVALUATION
 from palate.evaluation._grouping import MOST_GROUPS, SMALLEST_GROUP, Grouping, Mask, groupings, shown_groups
-from palate.evaluation._items import item_cards
+from palate.evaluation._items import item_cards, outcome_of
 from palate.evaluation._metrics import summarise
 from palate.evaluation._paired import few_carry, gains
 from palate.evaluation._ratings import Ratings
@@ -59,6 +59,7 @@ __all__ = [
     "is_clear_gain",
     "item_cards",
     "make_ask",
+    "outcome_of",
     "rate_comparisons",
     "rated_item",
     "shown_groups",

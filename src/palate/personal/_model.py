@@ -15,7 +15,7 @@ from palate.personal._features import Features
 from palate.personal._files import ModelFile, read_model, write_model
 from palate.personal._known import Known, know, know_all, know_view
 from palate.personal._method import Method, MethodSettings
-from palate.personal._methods import method_type
+from palate.personal._methods import method_type, plug_in_source
 from palate.personal._pairs import Choice, Pairs, labelled, make_pairs
 from palate.personal._private import PrivacySettings, learn_privately, standardise_publicly
 from palate.personal._tune import inner_splits, tune
@@ -50,6 +50,7 @@ class PersonalModel:
         self.name = f"personal:{method}"
         self.features = Features(features)
         self._kind = method_type(method)
+        self._source = plug_in_source(method)
         self._seed = seed
         self._method: Method | None = None
         self._states: dict[str, torch.Tensor] = {}
@@ -214,7 +215,7 @@ class PersonalModel:
     @property
     def fingerprint(self) -> str:
         """Changes with anything that was learned, and with the features."""
-        digest = hashlib.sha256(f"{self.method_name} {self.features.fingerprint}".encode())
+        digest = hashlib.sha256(f"{self.method_name} {self.features.fingerprint}{self._source}".encode())
         digest.update(msgspec.json.encode(self.settings))
         learned = {name: one.numpy() for name, one in {**self.method.shared, **self._states}.items()}
         for name, numbers in sorted({**learned, **self.features.tensors()}.items()):

@@ -24,19 +24,20 @@ def parse_method(spec: str) -> tuple[str, PrivacySettings | None]:
     1e-05
     """
     parsed = parse_spec(spec)
-    check_method(parsed.name)
+    name = f"{parsed.name}:{parsed.argument}" if parsed.argument else parsed.name
+    check_method(name)
     if not parsed.options:
-        return parsed.name, None
+        return name, None
     known = list(PrivacySettings.__struct_fields__)
     for option in parsed.options:
         if option not in known:
             raise unknown_name("option of a method", option, known)
     if "epsilon" not in parsed.options:
-        raise PalateError(f"{spec!r}: how private is said by epsilon, as in {parsed.name},epsilon=3")
-    if parsed.name not in PRIVATE_METHODS:
-        raise PalateError(f"{parsed.name} cannot be trained privately; {' and '.join(PRIVATE_METHODS)} can")
+        raise PalateError(f"{spec!r}: how private is said by epsilon, as in {name},epsilon=3")
+    if name not in PRIVATE_METHODS:
+        raise PalateError(f"{name} cannot be trained privately; {' and '.join(PRIVATE_METHODS)} can")
     try:
-        return parsed.name, msgspec.convert(dict(parsed.options), PrivacySettings, strict=False)
+        return name, msgspec.convert(dict(parsed.options), PrivacySettings, strict=False)
     except msgspec.ValidationError as error:
         raise PalateError(f"{spec!r}: {error}") from None
 

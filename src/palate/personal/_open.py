@@ -13,7 +13,7 @@ from palate.personal._lora import LoraModel
 from palate.personal._lora_classifier import base_fingerprint
 from palate.personal._lora_settings import LoraSettings
 from palate.personal._method import MethodSettings
-from palate.personal._methods import TUNED
+from palate.personal._methods import TUNED, plug_in_source
 from palate.personal._model import PersonalModel
 from palate.personal._named import choose_settings, fit_method
 from palate.records import Benchmark, Comparison, PalateError, User
@@ -36,7 +36,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         if method in TUNED:
             return {"method": method, "base": self.base, "base_fingerprint": base_fingerprint(self.base)}
         fingerprint = Features(self.features).fingerprint
-        return {"method": method, "features": self.features, "features_fingerprint": fingerprint}
+        identity = {"method": method, "features": self.features, "features_fingerprint": fingerprint}
+        source = plug_in_source(method)
+        return identity | {"method_source": source} if source else identity
 
     def choose(self, method: str, folds: Sequence[Fold]) -> MethodSettings | None:
         """The settings for all of these folds; None where `fit` finds them by itself."""

@@ -26,8 +26,9 @@ from palate.runs import (
     json_lines,
     load_models,
     no_progress,
+    ranks,
 )
-from palate.views import STRANGERS, History, Missing, ViewBuilder, ViewSpec, drawn, resolve_views
+from palate.views import STRANGERS, History, Missing, ViewBuilder, ViewSpec, drawn, make_retriever, resolve_views
 
 MOST_CHOICES = 5
 """How often settings are chosen for a method in one run."""
@@ -64,6 +65,8 @@ def train(
     if cold_start is not None and protocol == "seen":
         protocol = "unseen"  # a curve over judgements known is about users the model has never met
     methods = list(dict.fromkeys([IMPERSONAL, *methods]))
+    if len({Path(name).name for name in methods}) < len(methods):
+        raise PalateError(f"two methods would be kept under one name: {', '.join(methods)}")
     private = [name for name in methods if parse_method(name)[1]]
     split = make_folds(benchmark, protocol, folds=folds, seed=seed)
     history = History(benchmark)
@@ -86,7 +89,7 @@ def train(
         models=[*trained, *(other.settings for other in others)],
         views=specs,
         retriever=retriever,
-        retriever_fingerprint="",
+        retriever_fingerprint=make_retriever(retriever, seed=seed).fingerprint if any(map(ranks, specs)) else "",
         writer=None,
         budget=None,
         limit=None,
@@ -118,7 +121,7 @@ def train(
                     round_.rate(other)
     # Where privacy was asked for, no other model is left lying about.
     for name in (private or methods) if keep_models else ():
-        finished = run.folder / "models" / name
+        finished = run.folder / "models" / Path(name).name
         if not (finished / "model.json").exists():
             report(f"training {name} on everything", total, total)
             say = partial(_say, report, "everything", total, total)

@@ -22,7 +22,6 @@ from scipy.sparse import coo_array
 
 from palate.data import Vote
 from palate.personal._features import Features
-from palate.personal._inducing import InducingSettings, kernel
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -103,6 +102,8 @@ def products(ballots: Ballots, features: str, *, smooth: bool) -> Floats:
     Columns are standardised over all texts, those of held-out sides too; no vote is read.
     """
     import torch
+
+    from palate.personal._inducing import InducingSettings, kernel
 
     if features == LENGTH:
         length = np.log([len(text) for text in ballots.texts])

@@ -3,9 +3,10 @@
 from palate.records._asks import Ask, Part, PartKind, Rating, RewardModel, View
 from palate.records._benchmark import Aspect, Benchmark, Card, Comparison, Completion, Privileged
 from palate.records._critic import Critic, Draft, Grade
-from palate.records._errors import PalateError
+from palate.records._errors import PalateError, describe_error
 from palate.records._order import Dated, came_before
 from palate.records._people import Judgement, Post, User
+from palate.records._registry import Found, Registry
 from palate.records._spec import Spec, parse_spec, unknown_name
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Critic",
     "Dated",
     "Draft",
+    "Found",
     "Grade",
     "Judgement",
     "PalateError",
@@ -26,11 +28,13 @@ __all__ = [
     "Post",
     "Privileged",
     "Rating",
+    "Registry",
     "RewardModel",
     "Spec",
     "User",
     "View",
     "came_before",
+    "describe_error",
     "parse_spec",
     "unknown_name",
 ]

@@ -46,6 +46,12 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, hint: str = "") 
     unknown view 'post:3'. Did you mean 'posts'? Known: none, posts.
     """
     known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    meant = f" Did you mean {near[0]!r}?" if near else ""
-    return PalateError(f"unknown {kind} {name!r}.{meant} Known: {', '.join(known)}. {hint}".rstrip())
+    return PalateError(
+        f"unknown {kind} {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}. {hint}".rstrip()
+    )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The nearest name as a question, or nothing where none is near."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -1,7 +1,6 @@
 """Reward models: text and users in, ratings out."""
 
 from palate.rewards._again import read_again
-from palate.rewards._built_in import CONTROLS
 from palate.rewards._check import Check, check_reward_model
 from palate.rewards._controls import Overlap
 from palate.rewards._follow import Follower, follow
@@ -9,16 +8,18 @@ from palate.rewards._grade import read_grade
 from palate.rewards._prompts import conversation, fit_view
 from palate.rewards._rate import rate
 from palate.rewards._registry import (
+    CONTROLS,
+    REWARD_MODELS,
     Factory,
     load_reward_model,
     make_reward_model,
     reward_model,
-    reward_model_names,
 )
 from palate.rewards._verdict import read_verdict
 
 __all__ = [
     "CONTROLS",
+    "REWARD_MODELS",
     "Check",
     "Factory",
     "Follower",
@@ -34,5 +35,4 @@ __all__ = [
     "read_grade",
     "read_verdict",
     "reward_model",
-    "reward_model_names",
 ]

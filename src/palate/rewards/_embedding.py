@@ -33,7 +33,7 @@ class EmbeddingReward:
 
     batch_size = 64
 
-    def __init__(self, *, to: str = "all", encoder: str = "minilm") -> None:
+    def __init__(self, to: str = "all", encoder: str = "minilm") -> None:
         self._likenesses: dict[str, Callable[[View], Likeness | None]] = {
             "posts": self._to_posts,
             "judgements": self._to_judgements,

@@ -15,18 +15,14 @@ Likelihoods = list[Likelihood] | Failure
 
 
 class LikelihoodReward:
-    """Log-probability of the response per token, given view and prompt; `pmi` takes away the same without view.
-
-    Pointwise mutual information asks what the view changes: a response that is likely for anybody gains
-    nothing by it. Without a view both parts are the same and every response gets 0, a tie.
-    """
+    """Log-probability of the response per token, given view and prompt."""
 
     batch_size = 64
     pointwise = True
+    _pmi = False
 
-    def __init__(self, model: str, kind: str = "likelihood", **options: str) -> None:
-        self.name = f"{kind}:{model}"
-        self._pmi = kind == "pmi"
+    def __init__(self, model: str, **options: str) -> None:
+        self.name = f"{'pmi' if self._pmi else 'likelihood'}:{model}"
         self._model = _open_local(model, **options)
 
     @property
@@ -51,6 +47,16 @@ class LikelihoodReward:
         fitted = [fitting(ask, self._model, room=room)[0] for ask in asks]
         bare = [msgspec.structs.replace(ask, view=View(name="none")) for ask in asks] if self._pmi else None
         return _following((self._model, fitted), (self._model, bare) if bare else None)
+
+
+class PmiReward(LikelihoodReward):
+    """The same, minus the log-probability without the view: pointwise mutual information.
+
+    It asks what the view changes: a response that is likely for anybody gains nothing by it. Without a view both
+    parts are the same and every response gets 0, a tie.
+    """
+
+    _pmi = True
 
 
 class DpoReward:

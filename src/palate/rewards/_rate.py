@@ -8,8 +8,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from palate.records import Ask, PalateError, Rating, RewardModel
-from palate.rewards._registry import describe
+from palate.records import Ask, PalateError, Rating, RewardModel, describe_error
 
 
 def rate(model: RewardModel, asks: Sequence[Ask]) -> list[Rating]:
@@ -33,7 +32,7 @@ def named_in_errors(model: RewardModel) -> Iterator[None]:
         raise
     except Exception as error:
         raise PalateError(
-            f"the reward model {model.name!r} failed: {describe(error)}. What was rated before is kept: "
+            f"the reward model {model.name!r} failed: {describe_error(error)}. What was rated before is kept: "
             "the same command goes on from there, unless the model itself has changed."
         ) from error
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from palate.records import PalateError
+from palate.records import PalateError, Registry, unknown_name
 from palate.report import Document, Finding, document_csv, document_markdown, document_page
 from palate.runs._ledger import Ledger
 from palate.runs._repair import Dropped, repair_ledgers
@@ -85,6 +85,7 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
     command: ClassVar[str]
     """The command that makes such runs."""
     settings: type[SettingsType]
+    has_report: ClassVar[bool] = True
     options: ClassVar[tuple[str, ...]] = ()
     """Which fields of `Reading` such a run heeds."""
 
@@ -123,23 +124,28 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
         return []
 
 
-EXPERIMENTS: dict[str, str] = {
-    "eval": "palate.evaluation:EVALUATION",
-    "best-of-n": "palate.downstream:BEST_OF_N",
-    "guide": "palate.downstream:GUIDE",
-    "steer": "palate.downstream:STEER",
-    "ppo": "palate.downstream:PPO",
-    "samples": "palate.downstream:SHARED_SAMPLES",
-}
+EXPERIMENTS: Registry[Experiment[Any, Any]] = Registry(
+    "experiment",
+    "palate.experiments",
+    {
+        "eval": ("Reward models on what individual users prefer.", "palate.evaluation:EVALUATION"),
+        "best-of-n": ("Reward models choose among a policy's own texts.", "palate.downstream:BEST_OF_N"),
+        "guide": ("Reward models guide a policy while it writes.", "palate.downstream:GUIDE"),
+        "steer": ("Ways of steering a policy beside what the user wrote.", "palate.downstream:STEER"),
+        "ppo": ("A policy trained with a reward model.", "palate.downstream:PPO"),
+        "samples": ("Texts of a policy that several runs share.", "palate.downstream:SHARED_SAMPLES"),
+    },
+)
 
 
 def experiment_of(kind: str) -> Experiment[Any, Any]:
-    """A kind of run by its name."""
-    import importlib
+    """A kind of run by its name.
 
-    module, _, name = EXPERIMENTS[kind].partition(":")
-    found: Experiment[Any, Any] = getattr(importlib.import_module(module), name)
-    return found
+    Only names count here, and no path: a run folder may come from a stranger, whose code is not to be run.
+    """
+    if kind not in EXPERIMENTS:
+        raise unknown_name("kind of run", kind, EXPERIMENTS, hint="Install the package that brings it.")
+    return EXPERIMENTS.find(kind).target
 
 
 def open_run(folder: Path, experiment: Experiment[SettingsType, Any] | None = None, *, check: bool = True) -> Run[Any]:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from palate.records import Benchmark, Card, Comparison, Judgement, PalateError, User, unknown_name
+from palate.records import Benchmark, Card, Comparison, Judgement, PalateError, User
 from palate.simulate._pool import Offer, pool
 from palate.simulate._taste import Taste, contributions, taste_of, user_id, utility
 from palate.simulate._wording import private_truth, reason
@@ -25,7 +25,6 @@ NOISE = 0.2
 """In units of utility, whose spread over texts is about one."""
 WORTH_SAYING = 0.1
 """A difference in utility that is smaller is no reason that anybody would give."""
-OPTIONS = ("users", "seed", "judgements", "items", "noise", "texts")
 LICENCES = {"mini": "Apache-2.0", "stackexchange": "CC BY-SA 3.0/4.0"}
 
 
@@ -71,18 +70,24 @@ def simulate(
     return Benchmark(card=_card(seed, noise, texts, comparisons), users=people, comparisons=tuple(comparisons))
 
 
-def simulate_by_options(options: Mapping[str, str], *, data_dir: Path | None = None) -> Benchmark:
+def simulate_by_options(
+    *,
+    seed: str = "0",
+    users: str = "40",
+    judgements: str = "20",
+    items: str = "10",
+    noise: str = str(NOISE),
+    texts: str = "mini",
+    data_dir: Path | None = None,
+) -> Benchmark:
     """The benchmark that `sim,users=50,seed=1` means."""
-    for option in options:
-        if option not in OPTIONS:
-            raise unknown_name("option", option, OPTIONS, hint="(in sim)")
     return simulate(
-        seed=_whole(options, "seed", 0),
-        users=_whole(options, "users", 40),
-        judgements=_whole(options, "judgements", 20),
-        items=_whole(options, "items", 10),
-        noise=_number(options, "noise", NOISE),
-        texts=options.get("texts", "mini"),
+        seed=_whole("seed", seed),
+        users=_whole("users", users),
+        judgements=_whole("judgements", judgements),
+        items=_whole("items", items),
+        noise=_number("noise", noise),
+        texts=texts,
         data_dir=data_dir,
     )
 
@@ -178,15 +183,14 @@ def _card(seed: int, noise: float, texts: str, comparisons: Sequence[Comparison]
     )
 
 
-def _whole(options: Mapping[str, str], name: str, default: int) -> int:
-    text = options.get(name, str(default))
+def _whole(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise PalateError(f"option {name}={text}: expected a whole number")
     return int(text)
 
 
-def _number(options: Mapping[str, str], name: str, default: float) -> float:
+def _number(name: str, text: str) -> float:
     try:
-        return float(options.get(name, default))
+        return float(text)
     except ValueError:
-        raise PalateError(f"option {name}={options[name]}: expected a number") from None
+        raise PalateError(f"option {name}={text}: expected a number") from None

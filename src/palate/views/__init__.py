@@ -4,14 +4,16 @@ from palate.data import History, Item, Visible, responses_of
 from palate.views._budget import Budget, parse_budget
 from palate.views._build import NO_FURTHER_STRANGER, Missing, ViewBuilder
 from palate.views._render import demographics_part, judgement_part, post_part, values_part
-from palate.views._retrievers import Retriever, Search, make_retriever, retriever_names
-from palate.views._spec import OTHERS, STRANGERS, WRITTEN, Piece, ViewSpec, drawn, parse_view, resolve_views
+from palate.views._retrievers import RETRIEVERS, Retriever, Search, make_retriever
+from palate.views._spec import OTHERS, STRANGERS, VIEWS, WRITTEN, Piece, ViewSpec, drawn, parse_view, resolve_views
 from palate.views._written import Writer
 
 __all__ = [
     "NO_FURTHER_STRANGER",
     "OTHERS",
+    "RETRIEVERS",
     "STRANGERS",
+    "VIEWS",
     "WRITTEN",
     "Budget",
     "History",
@@ -33,6 +35,5 @@ __all__ = [
     "post_part",
     "resolve_views",
     "responses_of",
-    "retriever_names",
     "values_part",
 ]

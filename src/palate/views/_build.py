@@ -12,7 +12,7 @@ from palate.engine import Failure
 from palate.records import Benchmark, Comparison, Judgement, PalateError, Part, Post, User, View
 from palate.views._budget import Budget, counter, fit
 from palate.views._render import aspect_part, demographics_part, judgement_part, post_part, values_part
-from palate.views._retrievers import Retriever, Search, make_retriever
+from palate.views._retrievers import Retriever, Search, make_retriever, rank
 from palate.views._spec import HISTORY, WRITTEN, Piece, ViewSpec
 from palate.views._strangers import Closeness, Strangers
 from palate.views._written import Writer
@@ -207,7 +207,7 @@ class ViewBuilder:
         """How many pieces of this kind are how near to the item: of all, or of the most relevant."""
         history = self._visible(user, kind, item)[0]
         if most is not None and most < len(history):
-            [order] = self.retriever.rank([_search(kind, item, history)])
+            [order] = rank(self.retriever, [_search(kind, item, history)])
             return Counter(self._near(history[index], item) for index in order[:most])
         return Counter(self._near(event, item) for event in history)
 
@@ -285,7 +285,7 @@ class ViewBuilder:
                 events.append(shown)
                 withheld[index] += held_back
             searches = [_search(piece.kind, item, history) for item, history in zip(items, events, strict=True)]
-            orders = (retriever or self.retriever).rank(searches)
+            orders = rank(retriever or self.retriever, searches)
             for parts, item, history, order, subject in zip(ranked, items, events, orders, whose, strict=True):
                 most = 0 if isinstance(subject, Missing) else subject.amounts[piece.kind]
                 most = most if piece.most is None else min(most, piece.most)

@@ -7,14 +7,14 @@ import importlib
 import random
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from types import ModuleType
 from typing import Protocol
 
 import msgspec
 import numpy as np
 
-from palate.records import unknown_name
+from palate.records import PalateError, Registry
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -132,22 +132,31 @@ def _best_first(scores: np.ndarray) -> list[int]:
     return ranked
 
 
-_RETRIEVERS: dict[str, Callable[[int], Retriever]] = {
-    "bm25": lambda seed: _BM25(),
-    "minilm": lambda seed: _Embedding("minilm"),
-    "contriever": lambda seed: _Embedding("contriever"),
-    "recent": lambda seed: _Recent(),
-    "random": _Random,
-}
-
-
-def retriever_names() -> list[str]:
-    """The names that `make_retriever` knows."""
-    return sorted(_RETRIEVERS)
+RETRIEVERS: Registry[Callable[..., Retriever]] = Registry(
+    "retriever",
+    "palate.retrievers",
+    {
+        "bm25": ("Words in common with the question, by BM25.", _BM25),
+        "minilm": ("Nearness to the question by MiniLM's vectors.", partial(_Embedding, "minilm")),
+        "contriever": ("Nearness to the question by Contriever's vectors.", partial(_Embedding, "contriever")),
+        "recent": ("The newest first.", _Recent),
+        "random": ("In random order, by the seed of the run.", _Random),
+    },
+    needs=("name", "rank"),
+)
 
 
 def make_retriever(name: str, *, seed: int = 0) -> Retriever:
-    """A retriever by name; the seed matters to `random` alone."""
-    if name not in _RETRIEVERS:
-        raise unknown_name("retriever", name, _RETRIEVERS)
-    return _RETRIEVERS[name](seed)
+    """A retriever by name; the seed goes to those that take one."""
+    return RETRIEVERS.make_sourced(name, seed=seed)
+
+
+def rank(retriever: Retriever, searches: Sequence[Search]) -> list[list[int]]:
+    """Each history, best first, or a clear error that names the retriever."""
+    orders = [list(order) for order in retriever.rank(searches)]
+    sound = len(orders) == len(searches) and all(
+        sorted(order) == list(range(len(search.texts))) for order, search in zip(orders, searches, strict=True)
+    )
+    if not sound:
+        raise PalateError(f"the retriever {retriever.name!r} must rank every text of every search once")
+    return orders

@@ -20,6 +20,20 @@ PLAIN = ("demographics", "values", "oracle", "user")
 """`user` shows no words: it only says who it is, for models that were trained on this user."""
 WRITTEN = ("persona", "plan")
 """Views that a language model writes from the history."""
+VIEWS = {
+    "none": "Nothing of the user.",
+    "posts": "Past posts; posts:5 shows the five that fit the question best.",
+    "judgements": "Past choices; judgements:4 shows the four that fit the question best.",
+    "demographics": "What the user said of themselves.",
+    "values": "What the user holds dear.",
+    "user": "No words, only who it is, for models that were trained on this user.",
+    "oracle": "The true rubric of the item: what perfect knowledge would bring.",
+    "persona": "A portrait that a language model writes from the history.",
+    "plan": "What a good answer should do, written by a language model from the history.",
+    "swapped": "The profile of a stranger, in place of the user's own.",
+    "twin": "The profile of whoever has the opposite label.",
+    "co-annotator": "The profile of somebody else who judged the same pair.",
+}
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -80,9 +94,8 @@ def parse_view(text: str, *, strangers: int = STRANGERS) -> ViewSpec:
 def _parse_piece(text: str, view: str) -> Piece:
     kind, colon, number = text.strip().partition(":")
     if kind not in (*HISTORY, *PLAIN, *WRITTEN):
-        known = ["none", *OTHERS, *PLAIN, *HISTORY, *WRITTEN]
         where = "" if text == view else f" (in {view!r})"
-        raise unknown_name("view", kind + where, known, hint="Combine them with +, as in values+posts:5.")
+        raise unknown_name("view", kind + where, VIEWS, hint="Combine them with +, as in values+posts:5.")
     if not colon:
         return Piece(kind)
     if kind not in HISTORY:

@@ -1,4 +1,4 @@
-"""What a guided run says in words: what to distrust first, then what was found."""
+"""What a run of guided decoding says in words: what to distrust first, then what was found."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def _left_out(accuracies: Sequence[PairResult]) -> Iterator[Finding]:
 
 
 def about_texts(texts: Sequence[TextResult]) -> Iterator[Finding]:
-    """What to know of what was written: items without a text or a mark, empty texts, texts cut off."""
+    """What to know of what was written: items without a text or a grade, empty texts, texts cut off."""
     for one in texts:
-        who, written = _who(one), one.n + one.unmarked
-        if one.failed or one.unmarked:
-            lost = count(one.failed + one.unmarked, "item")
+        who, written = _who(one), one.n + one.ungraded
+        if one.failed or one.ungraded:
+            lost = count(one.failed + one.ungraded, "item")
             yield Finding(
-                "warning", f"{who}: {lost} left out, not written or not marked; mostly: {commonest(one.reasons)}"
+                "warning", f"{who}: {lost} left out, not written or not graded; mostly: {commonest(one.reasons)}"
             )
         if written and one.empty == written:
             yield Finding("warning", f"{who} stopped at once every time: all {count(written, 'text')} are empty")
@@ -65,12 +65,13 @@ def about_texts(texts: Sequence[TextResult]) -> Iterator[Finding]:
             yield Finding(severity, f"{who} wrote {one.empty:,} empty texts of {written:,}")
         if one.unfinished > MANY_CUT * written and not one.rm:
             yield Finding(
-                "note", f"{who} was cut off at the most tokens in {one.unfinished:,} of {count(written, 'text')}"
+                "note",
+                f"{who} was cut off at the maximum number of tokens in {one.unfinished:,} of {count(written, 'text')}",
             )
 
 
 def _accuracies(accuracies: Sequence[PairResult]) -> Iterator[Finding]:
-    """Whether the order of whole responses carries over to the steered policy."""
+    """Whether the reward model's order of whole responses carries over to the steered policy."""
     for one in accuracies:
         steered = [point for point in one.policy_accuracy if point.weight]
         if not steered or one.reward_accuracy is None:

@@ -1,4 +1,4 @@
-"""What a guided run says, as typed objects. Every key of `palate guide --json` is documented here.
+"""What a run of guided decoding says, as typed objects. Every key of `palate guide --json` is documented here.
 
 Scores are the critic's. All intervals are 95% and resample users; an interval is absent (null) where there are
 too few users to have one.
@@ -10,7 +10,7 @@ import msgspec
 
 from palate.downstream._items import ViewShown
 from palate.downstream._personal import PersonalGain
-from palate.report import Finding
+from palate.runs import RunSummary
 from palate.stats import Figure, Tested
 
 
@@ -18,7 +18,7 @@ class PolicyAccuracy(msgspec.Struct, frozen=True, kw_only=True):
     """How often the policy, steered with this weight, gives most to what the user preferred. Ties are half."""
 
     weight: float | None
-    """Null is what large weights tend to: the order of the responses by what their tokens' rewards lack to the best."""
+    """Null is the limit of large weights: the order of the responses by their tokens' regrets."""
     normalised: Figure
     """By log-probability per token."""
     whole: Figure
@@ -55,54 +55,44 @@ class TextResult(msgspec.Struct, frozen=True, kw_only=True):
     view: str
     weight: float
     n: int
-    """Texts with a mark."""
+    """Texts with a grade."""
     users: int
     failed: int
     """Items for which nothing could be written; they are left out."""
-    unmarked: int
+    ungraded: int
     """Texts that the critic left unscored."""
     reasons: dict[str, int]
     """Why, with how often, for both."""
     empty: int
-    """Texts without a word; they are kept and marked like any other."""
+    """Texts without a word; they are kept and graded like any other."""
     unfinished: int
-    """Texts cut off at the most tokens."""
+    """Texts cut off at the maximum number of tokens."""
     mean_tokens: float | None
     log_probability: float | None
     """Per token, under the policy alone."""
     score: Figure | None
     reward_gain: Figure | None
-    """The guide's own reward of the text less that of what the policy writes alone, both in one ask."""
+    """The reward of the text less that of what the policy writes alone, both in one ask."""
     over_alone: Tested | None
     """The critic's mean score less that of what the policy writes alone, on the items that have both; the false
     discovery rate `q` is over all differences of the run."""
 
 
-class GuideSummary(msgspec.Struct, frozen=True, kw_only=True):
+class GuideSummary(RunSummary, frozen=True, kw_only=True):
     """Everything that a run says."""
 
-    run: str
-    benchmark: str
-    benchmark_title: str
-    benchmark_hash: str
-    licence: str
     policy: str
     critic: str | None
     top_k: int
     tokens: int
+    """Maximum number of tokens of a text."""
     chunk: int
     temperature: float
-    seed: int
-    items: int
     pairs: int
-    """Items that are comparisons and were followed token by token."""
-    users: int
-    complete: bool
-    """Whether everything that was asked for is there."""
+    """Comparisons whose responses were followed token by token."""
     accuracies: list[PairResult]
     texts: list[TextResult]
     personal: list[PersonalGain]
     """What the user's own view brought over none and over a stranger's, where it shows something."""
     shown: list[ViewShown]
     """What each view showed."""
-    findings: list[Finding]

@@ -1,51 +1,57 @@
-"""The folder that holds everything about one guided measurement.
+"""The folder of a run of guided decoding.
 
-    settings.json      resolved settings, versions and hashes
-    items.jsonl        the prompts, with whose they are; comparisons with their responses
-    views.jsonl        whose profile each view showed for each item, and how many pieces of it
-    likelihoods.jsonl  at each token of each response: its log-probability, and the policy's likeliest tokens
-    rewards.jsonl      what each reward model says of the same tokens
-    ratings.jsonl      what it says of the whole responses
-    generations.jsonl  what was written, a line for each reward model, view, weight and item
-    outcomes.jsonl     what each reward model says of what was written, all weights in one ask
-    marks.jsonl        what the critic says of it
-
-All but the first grow by whole lines only. A last line torn by a crash is dropped and made again; any other line that
-cannot be read is an error.
+items.jsonl        the prompts, with whose they are; comparisons with their responses
+views.jsonl        whose profile each view showed for each item, and of which parts.jsonl
+likelihoods.jsonl  at each token of each response: its log-probability, and the policy's likeliest tokens
+rewards.jsonl      every reward model's rewards of the same tokens
+ratings.jsonl      every reward model's scores of the whole responses
+generations.jsonl  what was written, a line for each reward model, view, weight and item
+outcomes.jsonl     every reward model's scores of what was written, all weights in one ask
+grades.jsonl       the critic's grades of the same
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import msgspec
 
-from palate.downstream._items import Seen
-from palate.downstream.guide._settings import KIND, GuideSettings
+from palate.downstream._items import ITEMS
+from palate.downstream.guide._guiding import Guiding
 from palate.records import Grade, Rating
-from palate.runs import VIEWS, Appender, Ledger, Needs, RunFolder
+from palate.runs import PARTS, VIEWS, Fingerprint, Ledger, ModelSettings, Needs, ViewedSettings
+from palate.views import ViewSpec
 
-Line = TypeVar("Line")
-Key = TypeVar("Key")
+PairKey = tuple[str, str, str, str]
+"""Policy view, reward model, view and item."""
+TextKey = tuple[str, str, str, float, str]
+"""Policy view, reward model, view, weight and item."""
+ALONE = ""
+"""The reward model and the view of a policy that nobody guides."""
 
 
-class GuideItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An item as the run keeps it."""
+class GuideSettings(ViewedSettings, frozen=True, kw_only=True):
+    """The resolved settings of a run of guided decoding."""
 
-    id: str
-    user_id: str
-    prompt: str
-    category: str | None = None
-    twin: str | None = None
-    responses: tuple[str, ...] = ()
-    """Of a comparison."""
-    preferred: int | None = None
+    kind: Literal["guide"] = "guide"
+    policy: Fingerprint
+    policy_views: list[ViewSpec]
+    """What the policy sees of the user."""
+    guiding: Guiding
+    weights: list[float]
+    """Of the reward; 0 is the policy alone."""
+    reward_models: list[ModelSettings]
+    views: list[ViewSpec]
+    """What the reward models see of the user."""
+    critic: Fingerprint | None
+    """Who grades what is written; without one, nothing is written."""
+    accuracy: bool
+    """Whether policy accuracy is measured on the comparisons."""
 
 
 class AnswerTokens(msgspec.Struct, frozen=True, kw_only=True):
-    """A response under the policy, place by place, its end included."""
+    """A response under the policy, token by token, its end included."""
 
     tokens: tuple[int, ...]
     log_probabilities: tuple[float, ...]
@@ -57,13 +63,13 @@ class AnswerTokens(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def candidates(self) -> list[tuple[list[int], list[float], int]]:
         """At each place: the likeliest tokens and the response's own; their log-probabilities; which one is its own."""
-        found = []
+        candidates = []
         for token, value, top, of_top in zip(self.tokens, self.log_probabilities, self.top, self.of_top, strict=True):
             if token in top:
-                found.append(([*top], [*of_top], top.index(token)))
+                candidates.append(([*top], [*of_top], top.index(token)))
             else:
-                found.append(([*top, token], [*of_top, value], len(top)))
-        return found
+                candidates.append(([*top, token], [*of_top, value], len(top)))
+        return candidates
 
 
 class LikelihoodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -87,6 +93,11 @@ class TokenRewardLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     item: str
     rewards: tuple[tuple[tuple[float, ...], ...], ...] = ()
     unscored: str | None = None
+
+    @property
+    def key(self) -> PairKey:
+        """What is followed once and once only."""
+        return self.policy_view, self.rm, self.view, self.item
 
 
 class PairRatingLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +126,11 @@ class GeneratedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     note: str | None = None
     failed: str | None = None
 
+    @property
+    def key(self) -> TextKey:
+        """What is written once and once only."""
+        return self.policy_view, self.rm, self.view, self.weight, self.item
+
 
 class OutcomeLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of `outcomes.jsonl`; scores in the order of the weights in the settings."""
@@ -125,151 +141,55 @@ class OutcomeLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     item: str
     rating: Rating
 
+    @property
+    def key(self) -> PairKey:
+        """What is rated once and once only."""
+        return self.policy_view, self.rm, self.view, self.item
 
-class GuideMarkLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of `marks.jsonl`."""
+
+class TextGradeLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of `grades.jsonl`."""
 
     policy_view: str
     rm: str
     view: str
     weight: float
     item: str
-    mark: Grade
+    grade: Grade
+
+    @property
+    def key(self) -> TextKey:
+        """That of the text."""
+        return self.policy_view, self.rm, self.view, self.weight, self.item
 
 
-PairKey = tuple[str, str, str, str]
-"""Policy view, reward model, view, item."""
-TextKey = tuple[str, str, str, float, str]
-"""Policy view, reward model, view, weight, item."""
+LIKELIHOODS = Ledger("likelihoods.jsonl", LikelihoodLine, lambda line: (line.policy_view, line.item))
+TOKEN_REWARDS = Ledger(
+    "rewards.jsonl",
+    TokenRewardLine,
+    lambda line: line.key,
+    Needs(LIKELIHOODS, lambda line: [(line.policy_view, line.item)]),
+)
+RATINGS = Ledger("ratings.jsonl", PairRatingLine, lambda line: (line.rm, line.view, line.item))
+GENERATIONS = Ledger("generations.jsonl", GeneratedLine, lambda line: line.key)
+GRADES = Ledger("grades.jsonl", TextGradeLine, lambda line: line.key, Needs(GENERATIONS, lambda line: [line.key]))
+MEASURED = (LIKELIHOODS, TOKEN_REWARDS, RATINGS, GENERATIONS, GRADES)
 
 
-ALONE = ""
-"""The reward model and the view of a policy that nobody guides."""
+def outcomes(settings: GuideSettings) -> Ledger[OutcomeLine]:
+    """The ledger of the rewards of what was written, each line of which is about the texts of all weights."""
+
+    def texts(line: OutcomeLine) -> list[TextKey]:
+        return [written_key(line.policy_view, line.rm, line.view, weight, line.item) for weight in settings.weights]
+
+    return Ledger("outcomes.jsonl", OutcomeLine, lambda line: line.key, Needs(GENERATIONS, texts))
+
+
+def ledgers(settings: GuideSettings) -> Sequence[Ledger[Any]]:
+    """All ledgers of a run with these settings."""
+    return ITEMS, PARTS, VIEWS, *MEASURED, outcomes(settings)
 
 
 def written_key(policy_view: str, rm: str, view: str, weight: float, item: str) -> TextKey:
-    """Where a text stands: the policy alone stands once for all reward models."""
+    """The key of a text: what the policy writes alone is written once for all reward models."""
     return (policy_view, rm, view, weight, item) if weight else (policy_view, ALONE, ALONE, 0.0, item)
-
-
-def text_key(line: GeneratedLine | GuideMarkLine) -> TextKey:
-    """What a generated text is known by."""
-    return (line.policy_view, line.rm, line.view, line.weight, line.item)
-
-
-def pair_key(line: TokenRewardLine | OutcomeLine) -> PairKey:
-    """What rewards are known by."""
-    return (line.policy_view, line.rm, line.view, line.item)
-
-
-ITEMS = Ledger("items.jsonl", GuideItem, lambda line: line.id)
-LIKELIHOODS = Ledger("likelihoods.jsonl", LikelihoodLine, lambda line: (line.policy_view, line.item))
-REWARDS = Ledger(
-    "rewards.jsonl", TokenRewardLine, pair_key, Needs(LIKELIHOODS, lambda line: [(line.policy_view, line.item)])
-)
-RATINGS = Ledger("ratings.jsonl", PairRatingLine, lambda line: (line.rm, line.view, line.item))
-GENERATIONS = Ledger("generations.jsonl", GeneratedLine, text_key)
-MARKS = Ledger("marks.jsonl", GuideMarkLine, text_key, Needs(GENERATIONS, lambda line: [text_key(line)]))
-
-
-class GuideRun(RunFolder[GuideSettings]):
-    """Reads the folder of a guided run."""
-
-    settings_type = GuideSettings
-    kind = KIND
-    made_by = "palate guide"
-
-    @property
-    def ledgers(self) -> Sequence[Ledger[Any]]:
-        """The files that grow by lines, each after those that it needs."""
-        return ITEMS, VIEWS, LIKELIHOODS, REWARDS, RATINGS, GENERATIONS, MARKS, self._outcomes
-
-    @property
-    def _outcomes(self) -> Ledger[OutcomeLine]:
-        return Ledger("outcomes.jsonl", OutcomeLine, pair_key, Needs(GENERATIONS, self._rated_texts))
-
-    def _rated_texts(self, line: OutcomeLine) -> list[TextKey]:
-        weights = self.settings.weights
-        return [written_key(line.policy_view, line.rm, line.view, weight, line.item) for weight in weights]
-
-    def items(self) -> list[GuideItem]:
-        """The prompts."""
-        return list(ITEMS.read(self.folder))
-
-    def seen(self) -> Seen:
-        """What each view showed."""
-        return Seen(self.folder, [item.id for item in self.items()])
-
-    def likelihoods(self) -> dict[tuple[str, str], LikelihoodLine]:
-        """By policy view and item: the responses of a comparison under the policy."""
-        return {(line.policy_view, line.item): line for line in LIKELIHOODS.read(self.folder)}
-
-    def rewards(self) -> dict[PairKey, TokenRewardLine]:
-        """By policy view, reward model, view and item: the rewards of the same tokens."""
-        return {pair_key(line): line for line in REWARDS.read(self.folder)}
-
-    def ratings(self) -> dict[tuple[str, str, str], PairRatingLine]:
-        """By reward model, view and item: what the reward model says of the whole responses."""
-        return {(line.rm, line.view, line.item): line for line in RATINGS.read(self.folder)}
-
-    def generations(self) -> dict[TextKey, GeneratedLine]:
-        """By policy view, reward model, view, weight and item; the policy alone has no reward model and no view."""
-        return {text_key(line): line for line in GENERATIONS.read(self.folder)}
-
-    def outcomes(self) -> dict[PairKey, OutcomeLine]:
-        """By policy view, reward model, view and item: the rewards of what was written, one for each weight."""
-        return {pair_key(line): line for line in self._outcomes.read(self.folder)}
-
-    def marks(self) -> dict[TextKey, GuideMarkLine]:
-        """As generations."""
-        return {text_key(line): line for line in MARKS.read(self.folder)}
-
-
-class Kept(Generic[Key, Line]):
-    """One file of a run: the lines that are there, and a way to add some. What is added is on the disk."""
-
-    def __init__(self, file: Path, there: dict[Key, Line], key: Callable[[Line], Key]) -> None:
-        self._appender = Appender(file)
-        self._key = key
-        self.lines = there
-
-    def add(self, lines: Sequence[Line]) -> None:
-        """Keep a batch."""
-        self._appender.append(lines)
-        self.lines.update((self._key(line), line) for line in lines)
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._appender.close()
-
-
-class GuideWriter:
-    """Adds to a run. One process at a time; whatever is written stays written."""
-
-    def __init__(self, run: GuideRun) -> None:
-        folder = run.folder
-        self.likelihoods = Kept(
-            folder / "likelihoods.jsonl", run.likelihoods(), lambda line: (line.policy_view, line.item)
-        )
-        self.rewards = Kept(folder / "rewards.jsonl", run.rewards(), pair_key)
-        self.ratings = Kept(folder / "ratings.jsonl", run.ratings(), lambda line: (line.rm, line.view, line.item))
-        self.generations = Kept(folder / "generations.jsonl", run.generations(), text_key)
-        self.outcomes = Kept(folder / "outcomes.jsonl", run.outcomes(), pair_key)
-        self.marks = Kept(folder / "marks.jsonl", run.marks(), text_key)
-
-    def __enter__(self) -> GuideWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.likelihoods.close()
-        self.rewards.close()
-        self.ratings.close()
-        self.generations.close()
-        self.outcomes.close()
-        self.marks.close()
-
-    @property
-    def done(self) -> int:
-        """How many lines there are, for a progress bar."""
-        files = (self.likelihoods, self.rewards, self.ratings, self.generations, self.outcomes, self.marks)
-        return sum(len(file.lines) for file in files)

@@ -1,4 +1,4 @@
-"""What was written, as numbers: the critic's scores, the guide's own, and how they differ from the policy alone."""
+"""What was written, as numbers: the critic's scores, the rewards, and how they differ from the policy alone."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from palate.downstream._items import PromptItem
 from palate.downstream._personal import ANYWHERE, SCORE, Against, against
-from palate.downstream.guide._accuracies import guided_by
+from palate.downstream.guide._policy_accuracy import guided_by
 from palate.downstream.guide._results import TextResult
-from palate.downstream.guide._run import ALONE, GeneratedLine, GuideItem, GuideRun, text_key
+from palate.downstream.guide._run import ALONE, GENERATIONS, GRADES, GeneratedLine, GuideSettings, outcomes
+from palate.runs import Run
 from palate.stats import Figure, Floats, Resamples, Tested, figures
 
 Names = tuple[str, str, str, float]
@@ -22,36 +24,40 @@ class Texts:
     """All texts of a run, in columns of items."""
 
     def __init__(
-        self, run: GuideRun, items: Sequence[GuideItem], clusters: NDArray[np.intp], resamples: Resamples
+        self,
+        run: Run[GuideSettings],
+        items: Sequence[PromptItem],
+        clusters: NDArray[np.intp],
+        resamples: Resamples,
     ) -> None:
         self._settings = run.settings
         self._items = items
         self._clusters = clusters
         self._resamples = resamples
-        self._written = run.generations()
-        self._marks = run.marks()
-        self._outcomes = run.outcomes()
+        self._written = run.lines(GENERATIONS)
+        self._grades = run.lines(GRADES)
+        self._outcomes = run.lines(outcomes(run.settings))
 
     @property
     def complete(self) -> bool:
-        """Whether everything is written, rated and marked."""
+        """Whether everything is written, rated and graded."""
         settings = self._settings
         keys = [(*names, item.id) for names in self._names() for item in self._items]
         if any(key not in self._written for key in keys):
             return False
-        outcomes = [
+        rated = [
             (shown.name, model.label, view.name, item.id)
             for shown in settings.policy_views
             for model in settings.reward_models
             for view in settings.views
             for item in self._items
         ]
-        return all(key in self._outcomes for key in outcomes) and all(
-            key in self._marks for key in keys if self._written[key].failed is None
+        return all(key in self._outcomes for key in rated) and all(
+            key in self._grades for key in keys if self._written[key].failed is None
         )
 
     def over_alone(self) -> dict[Names, Floats]:
-        """The critic's score of guided texts less that of the policy's own, an item each."""
+        """The critic's score of guided texts less that of the policy's own, for each item."""
         return {
             one: self._scores(one) - self._scores((one[0], ALONE, ALONE, 0.0))
             for one in self._names()
@@ -103,9 +109,9 @@ class Texts:
         """The critic's; nan where there is none."""
         values = np.full(len(self._items), np.nan)
         for place, item in enumerate(self._items):
-            line = self._marks.get((*names, item.id))
-            if line is not None and line.mark.score is not None:
-                values[place] = line.mark.score
+            line = self._grades.get((*names, item.id))
+            if line is not None and line.grade.score is not None:
+                values[place] = line.grade.score
         return values
 
     def _reward_gain(self, names: Names) -> Floats:
@@ -121,25 +127,24 @@ class Texts:
     def _result(self, names: Names, score: Figure | None, gain: Figure | None, over_alone: Tested | None) -> TextResult:
         lines = [line for line in self._lines(names) if line is not None]
         written = [line for line in lines if line.failed is None]
-        marked = [line for line in written if text_key(line) in self._marks]
-        marks = [(line, self._marks[text_key(line)].mark) for line in marked]
-        unmarked = [mark.unscored for _, mark in marks if mark.unscored is not None]
+        grades = [(line, self._grades[line.key].grade) for line in written if line.key in self._grades]
+        ungraded = [grade.unscored for _, grade in grades if grade.unscored is not None]
         users = {item.id: item.user_id for item in self._items}
-        said = sum(line.tokens + line.finished for line in written)
+        tokens = sum(line.tokens + line.finished for line in written)
         return TextResult(
             policy_view=names[0],
             rm=names[1],
             view=names[2],
             weight=names[3],
-            n=len(marks) - len(unmarked),
-            users=len({users[line.item] for line, mark in marks if mark.score is not None}),
+            n=len(grades) - len(ungraded),
+            users=len({users[line.item] for line, grade in grades if grade.score is not None}),
             failed=len(lines) - len(written),
-            unmarked=len(unmarked),
-            reasons=dict(Counter([*(line.failed for line in lines if line.failed is not None), *unmarked])),
+            ungraded=len(ungraded),
+            reasons=dict(Counter([*(line.failed for line in lines if line.failed is not None), *ungraded])),
             empty=sum(not line.text.strip() for line in written),
             unfinished=sum(not line.finished for line in written),
             mean_tokens=float(np.mean([line.tokens for line in written])) if written else None,
-            log_probability=sum(line.log_probability for line in written) / said if said else None,
+            log_probability=sum(line.log_probability for line in written) / tokens if tokens else None,
             score=score,
             reward_gain=gain,
             over_alone=over_alone,

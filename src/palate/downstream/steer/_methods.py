@@ -12,10 +12,10 @@ from palate.downstream._items import ITEMS, PromptItem, Seen
 from palate.downstream._personal import Against, against
 from palate.downstream._samples import SAMPLES
 from palate.downstream.best_of_n._expectations import scores_of_draws
-from palate.downstream.best_of_n._run import GRADES, RATINGS, BestOfNSettings
 from palate.downstream.best_of_n._run import GRADES as SAMPLE_GRADES
-from palate.downstream.guide._credits import Pairs
-from palate.downstream.guide._run import written_key
+from palate.downstream.best_of_n._run import RATINGS, BestOfNSettings
+from palate.downstream.guide._policy_accuracy import Pairs
+from palate.downstream.guide._run import GRADES, written_key
 from palate.downstream.steer._results import MEASURES, Decoding, Measure, MethodKind
 from palate.downstream.steer._run import InContext, SteerSettings, guided_part, rated_part, sampled_part
 from palate.evaluation import Ratings

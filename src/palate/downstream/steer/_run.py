@@ -10,7 +10,7 @@ import msgspec
 from palate.downstream.best_of_n import BEST_OF_N
 from palate.downstream.best_of_n._run import BestOfNSettings
 from palate.downstream.guide import GUIDE
-from palate.downstream.guide._settings import GuideSettings
+from palate.downstream.guide._run import GuideSettings
 from palate.evaluation import EVALUATION
 from palate.evaluation import Settings as EvaluationSettings
 from palate.records import PalateError

@@ -20,9 +20,9 @@ from palate.downstream.steer._results import SteerSummary
 from palate.downstream.steer._run import InContext, SteerSettings
 from palate.engine import LanguageModel
 from palate.evaluation import evaluate
-from palate.records import Benchmark, Critic, PalateError, unknown_name
+from palate.records import Benchmark, Critic, PalateError
 from palate.runs import Progress, as_benchmark, begin_run, no_progress, ranks
-from palate.views import resolve_views, retriever_names
+from palate.views import RETRIEVERS, resolve_views
 
 
 def steer(
@@ -180,8 +180,8 @@ def _in_context_views(pairs: Benchmark) -> list[str]:
 def _in_context(text: str, retriever: str) -> tuple[str, str]:
     """A view, and how its history is picked: `posts:5` or `posts:5@recent`."""
     view, at, picker = text.partition("@")
-    if at and picker not in retriever_names():
-        raise unknown_name("retriever", picker, retriever_names(), hint=f"(in --in-context {text})")
+    if at:
+        RETRIEVERS.find(picker)
     [spec] = resolve_views([view])
     if not spec.pieces:
         raise PalateError("--in-context none shows the policy nothing, which is what it is compared with")

@@ -1,4 +1,4 @@
-"""The responses of comparisons, token by token: what the policy finds likely, and what a reward model says of it."""
+"""The responses of comparisons, token by token: the policy's log-probabilities and a reward model's rewards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from palate.records import Ask, Comparison, RewardModel, View
 from palate.rewards import conversation, fit_view, follow
 
 CLOSING = 8
-"""Room for what a chat template writes around an answer."""
+"""Tokens that a chat template may write around an answer."""
 
 
 def policy_likelihoods(
@@ -52,9 +52,9 @@ def token_rewards(
     seen: Sequence[tuple[Comparison, View]],
     likelihoods: Sequence[LikelihoodLine],
 ) -> list[TokenRewardLine]:
-    """What a reward model says of every candidate at every place of every response; `names` are its and its view's.
+    """The rewards of every candidate at every place of every response; `names` are the model's and its view's.
 
-    All responses go on side by side, place by place: what the reward model has read of each is kept.
+    All responses grow together, place by place: what the reward model has read of each is kept.
     """
     answers = [answer for line in likelihoods for answer in line.answers]
     owners = [index for index, line in enumerate(likelihoods) for _ in line.answers]

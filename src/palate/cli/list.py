@@ -1,0 +1,58 @@
+"""`palate list`: what can be named, and what it is."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+KINDS = {
+    "rm": "palate.rewards:REWARD_MODELS",
+    "views": "palate.views:VIEWS",
+    "critics": "palate.downstream:CRITICS",
+    "methods": "palate.personal:METHODS",
+    "retrievers": "palate.views:RETRIEVERS",
+    "data": "palate.data:LOADERS",
+    "experiments": "palate.runs:EXPERIMENTS",
+}
+
+
+def list_names(
+    kind: Literal["rm", "views", "critics", "methods", "retrievers", "data", "experiments"] | None = None,
+    /,
+    *,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """List what has a name, each with a description; of one kind, or of all.
+
+    Parameters
+    ----------
+    kind
+        `rm` (for `--rm`), `views`, `critics`, `methods`, `retrievers`, `data` or `experiments` (kinds of run).
+    json
+        Print one JSON object, and nothing else, on standard output.
+    """
+    import msgspec
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    found: dict[str, dict[str, str]] = {}
+    for name in [kind] if kind else KINDS:
+        module, _, attribute = KINDS[name].partition(":")
+        found[name] = dict(getattr(importlib.import_module(module), attribute).items())
+    if json:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        return
+    console = Console()
+    for name, entries in found.items():
+        table = Table(box=None, show_header=False, pad_edge=False, title=None if kind else name, title_justify="left")
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        for entry, about in entries.items():
+            table.add_row(Text(entry), Text(about))
+        console.print(table)
+        if not kind:
+            console.print()
