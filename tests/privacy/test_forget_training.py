@@ -11,11 +11,12 @@ import pytest
 from people import people
 
 from palate.data import Pseudonyms, write_benchmark
-from palate.downstream.ppo._run import PpoRun
-from palate.downstream.ppo._summary import summarise_ppo
+from palate.downstream import PPO
+from palate.downstream._items import ITEMS, PromptItem
+from palate.downstream.ppo._run import HELD_OUT
 from palate.privacy import check_receipt, forget
 from palate.records import PalateError
-from palate.runs import Appender
+from palate.runs import VIEWS, Appender, open_run
 
 KEY = Pseudonyms(b"a key that only this test knows")
 
@@ -31,30 +32,34 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
+def held_out(trained: Path) -> list[PromptItem]:
+    return [item for item in open_run(trained).read(ITEMS) if item.held_out]
+
+
 def test_a_held_out_user_goes_and_others_stay_byte_for_byte(trained: Path) -> None:
     before = contents(trained)
-    assert b'"bo-3"' in before["summary.json"]
+    assert b'"bo-3"' in before["report.html"]
+    whose = {item.id: item.user_id for item in held_out(trained)}
     receipt = forget("bo", KEY, runs=[trained])
     after = contents(trained)
-    staying = [line for line in before["held_out.jsonl"].splitlines() if json.loads(line)["user_id"] != "bo"]
+    staying = [line for line in before["held_out.jsonl"].splitlines() if whose[json.loads(line)["item"]] != "bo"]
     lent = [line for line in staying if b'"user_id":"bo"' in line]
     kept = after["held_out.jsonl"].splitlines()
     assert len(kept) == len(staying) == 6 and lent
     assert [line for line in kept if line in staying] == [line for line in staying if line not in lent]
     for line in (json.loads(line) for line in kept):
         assert line["texts"] and "bo" not in {one.get("user_id") for one in line["ratings"] + line["written"]}
-    split = PpoRun.open(trained).split()
-    assert split.test_users == ["bo-1", "cy", "cy-1"] and "bo-1-1" in split.test_items
-    assert not {"bo-1", "bo-3"} & set(split.test_items)
-    assert b'"bo-3"' not in after["summary.json"] and b"chess" not in b"".join(after.values())
-    changed = {"held_out.jsonl", "views.jsonl", "split.json", "summary.json", "report.html", "report.md"}
-    untouched = set(before) - changed
-    assert all(before[name] == after[name] for name in untouched)
-    summary = summarise_ppo(PpoRun.open(trained))
+    assert {item.user_id for item in held_out(trained)} == {"bo-1", "cy", "cy-1"}
+    ids = {item.id for item in held_out(trained)}
+    assert "bo-1-1" in ids and not {"bo-1", "bo-3"} & ids
+    assert b'"bo-3"' not in after["report.html"] and b"chess" not in b"".join(after.values())
+    ledgers = {"items.jsonl", "held_out.jsonl", "views.jsonl", "parts.jsonl"}
+    changed = ledgers | {"report.html", "report.md", "results.csv", "summary.json"}
+    assert all(before[name] == after[name] for name in set(before) - changed)
+    summary = PPO.summarise(open_run(trained))
     assert summary.complete and summary.test_users == 3 and summary.test_items == 6
     [place] = [place for place in receipt.places if place.path == str(trained)]
-    assert place.erased["held-out lines"] == 2 and set(place.erased) == {"held-out lines", "controls", "views"}
-    assert {Path(change.path).name for change in place.files} == set(before) - untouched
+    assert {Path(change.path).name for change in place.files} >= ledgers
     assert any("weights" in reason and "not trained on this user" in reason for reason in place.left)
     assert check_receipt(receipt, "bo", KEY).files < len(after)  # the policy is not searched
 
@@ -67,12 +72,12 @@ def test_whoever_was_trained_on_is_refused_before_anything_is_touched(trained: P
     assert contents(tmp_path) == before
 
 
-def test_a_run_that_is_not_finished_is_refused(trained: Path) -> None:
+def test_a_held_out_user_goes_from_a_run_that_is_not_finished(trained: Path) -> None:
     lines = (trained / "held_out.jsonl").read_bytes().splitlines(keepends=True)
-    (trained / "held_out.jsonl").write_bytes(b"".join(lines[:-1]))
-    with pytest.raises(PalateError, match="not finished"):
-        forget("bo", KEY, runs=[trained])
-    assert (trained / "held_out.jsonl").read_bytes() == b"".join(lines[:-1])
+    (trained / "held_out.jsonl").write_bytes(lines[0])
+    forget("bo", KEY, runs=[trained])
+    assert "bo" not in {item.user_id for item in held_out(trained)}
+    assert not any(b"chess" in content for content in contents(trained).values())
 
 
 def test_a_user_of_neither_side_changes_nothing(trained: Path) -> None:
@@ -106,8 +111,7 @@ def test_broken_off_between_two_files_it_can_be_called_again(trained: Path, monk
         patch.setattr(Path, "replace", stopped)
         with pytest.raises(Broken):
             forget("bo", KEY, runs=[trained])
-    assert [file.name for file in calls] == ["split.json", "views.jsonl"]
-    assert not (trained / "summary.json").exists()  # no report names the user
+    assert "items.jsonl" not in [file.name for file in calls]  # what tells whose everything is goes last
     forget("bo", KEY, runs=[trained])
     assert not any(b"chess" in content for content in contents(trained).values())
 
@@ -120,10 +124,14 @@ def test_a_run_that_is_being_written_to_is_left_alone(trained: Path) -> None:
     forget("bo", KEY, runs=[trained])
 
 
-def test_where_strangers_were_shown_all_that_was_written_goes(trained: Path) -> None:
+def test_where_strangers_were_shown_what_was_made_with_this_one_goes(trained: Path) -> None:
     settings = json.loads((trained / "settings.json").read_text())
-    settings["settings"]["view"] |= {"name": "swapped", "whose": "swapped"}
+    settings["settings"]["view"] |= {"name": "swapped:posts:1", "whose": "swapped"}
     (trained / "settings.json").write_text(json.dumps(settings))
+    lines = [json.loads(line) for line in (trained / "held_out.jsonl").open()]
+    as_stranger = [line | {"view": "swapped:posts:1"} for line in lines]
+    (trained / "held_out.jsonl").write_text("".join(json.dumps(line) + "\n" for line in as_stranger))
+    shown = {line.item for line in open_run(trained).read(VIEWS) if line.user_id == "bo" and line.draw == 0}
     receipt = forget("bo", KEY, runs=[trained])
-    assert not PpoRun.open(trained).held_out() and not PpoRun.open(trained).split().test_users
+    assert shown and not shown & {line.item for line in open_run(trained).read(HELD_OUT)}
     assert any("does not keep whose" in reason for reason in receipt.not_erased)
