@@ -170,7 +170,7 @@ def test_every_figure_comes_from_the_folder(tmp_path: Path) -> None:
     assert again == summary
     assert msgspec.json.decode(msgspec.json.encode(summary), type=BestOfNSummary) == summary
     page, text = reported(summary)
-    assert page.count('<svg class="curve') >= 2
+    assert page.count('<svg role="img" viewBox="0 0 480 300"') == 2
     assert "http" not in page.replace("http-equiv", "")
     assert "| noisy | judgements |" in text
     assert "k = 16" in text

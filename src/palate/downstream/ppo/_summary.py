@@ -15,6 +15,7 @@ from palate.downstream._personal import (
     SCORE,
     Against,
     PersonalGain,
+    Range,
     against,
     controls,
     personal_findings,
@@ -224,13 +225,13 @@ def _parts(items: Sequence[PromptItem], lines: Sequence[HeldOutLine], seed: int)
     return dict(sorted(found.items(), key=lambda part: -abs(part[1].difference) * part[1].n))
 
 
-def _change(items: Sequence[PromptItem], values: Floats, seed: int) -> Change | None:
+def _change(items: Sequence[PromptItem], values: Floats, seed: int, within: Range = ANYWHERE) -> Change | None:
     """After minus before over the items where both are known, with users resampled."""
     if not len(values):
         return None
     clusters, users = independent_clusters(items), np.array([item.user_id for item in items])
     resamples = Resamples(int(clusters.max()) + 1, seed)
-    [found] = tested([(values[:, 1] - values[:, 0], ANYWHERE)], clusters, users, resamples)
+    [found] = tested([(values[:, 1] - values[:, 0], within)], clusters, users, resamples)
     return Change(**msgspec.structs.asdict(found)) if found is not None else None
 
 
