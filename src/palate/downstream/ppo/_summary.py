@@ -36,7 +36,7 @@ from palate.evaluation import SMALLEST_GROUP
 from palate.records import Grade
 from palate.report import Finding, warnings_first
 from palate.runs import LOST, Run, common_fields
-from palate.stats import ANYWHERE, Floats, Resamples, independent_clusters, tested
+from palate.stats import ANYWHERE, GAIN, Floats, Resamples, independent_clusters, tested
 from palate.views import STRANGERS, ViewSpec
 
 STEPS_LOST = "the curve lacks {count} of {taken} steps: their lines in steps.jsonl are lost"
@@ -48,7 +48,8 @@ def summarise_ppo(run: Run[PpoSettings]) -> PpoSummary:
     to_train, to_test = ([item for item in every if item.held_out == held_out] for held_out in (False, True))
     items, lines = held_out_prompts(run)
     values = _Values(_scores(lines), _rewards(lines), _agreements(lines))
-    score, reward, agreement = (_change(items, one, settings.seed) for one in values)
+    score, reward = (_change(items, one, settings.seed) for one in (values.scores, values.rewards))
+    agreement = _change(items, values.agreements, settings.seed, GAIN)
     before, after = (_written(lines, values, side) for side in (0, 1))
     finished = policy_folder(run).exists()
     taken = settings.training.steps if finished else max((line.step for line in curve), default=0)
