@@ -18,7 +18,6 @@ from pathlib import Path
 import msgspec
 import torch
 
-from palate.downstream.ppo._experiment import PPO
 from palate.downstream.ppo._ppo import Trainer
 from palate.downstream.ppo._results import StepLine
 from palate.downstream.ppo._run import (
@@ -30,6 +29,7 @@ from palate.downstream.ppo._run import (
     policy_folder,
     training_curve,
 )
+from palate.downstream.ppo._train import PPO
 from palate.engine import require
 from palate.records import PalateError
 from palate.runs import Run, write_report

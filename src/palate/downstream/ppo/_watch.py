@@ -13,8 +13,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from palate.downstream.ppo._document import CURVES
-from palate.downstream.ppo._findings import warnings_of
 from palate.downstream.ppo._results import StepLine
+from palate.downstream.ppo._summary import warnings_of
 from palate.report import figure
 
 BARS = "▁▂▃▄▅▆▇█"
