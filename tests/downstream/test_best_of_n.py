@@ -192,7 +192,7 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
         ({"drawing": Drawing(temperature=float("nan"))}, "--temperature is 0 or more"),
         ({"drawing": Drawing(top_p=0.0)}, "--top-p is more than 0"),
         ({"drawing": Drawing(top_p=1.5)}, "--top-p is more than 0"),
-        ({"drawing": Drawing(tokens=0)}, "--tokens is the most tokens"),
+        ({"drawing": Drawing(tokens=0)}, "--tokens is the maximum number of tokens"),
         ({"drawing": Drawing(samples=4), "steps": [8]}, "--k 8 is more than the 4 samples"),
         ({"steps": [0]}, "--k is a number of samples"),
         ({"limit": 0}, "the limit is a number of items"),

@@ -1,4 +1,4 @@
-"""From the raw samples, ratings and marks of a run to every number that is reported."""
+"""From the raw samples, ratings and grades of a run to every number that is reported."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from palate.stats import (
 
 
 def summarise_best_of_n(run: Run[BestOfNSettings]) -> BestOfNSummary:
-    """Every number anew from the folder; no model is needed."""
+    """Every number, recomputed from the folder; no model is needed."""
     settings = run.settings
     if not list(run.read(ITEMS)):
         raise PalateError(f"{run.folder / 'items.jsonl'} holds no items; the run cannot be read")
@@ -287,9 +287,7 @@ def about_samples(policies: Sequence[PolicySamples]) -> Iterator[Finding]:
                 "to choose from",
             )
         if one.unfinished > MANY_CUT * one.samples:
-            yield Finding(
-                "note", f"{seeing} was cut off at the most tokens in {one.unfinished:,} of {one.samples:,} samples"
-            )
+            yield Finding("note", f"{seeing} hit the token limit in {one.unfinished:,} of {one.samples:,} samples")
         if one.unseen:
             yield Finding(
                 "warning" if one.unseen > MANY_EMPTY * one.sampled else "note",

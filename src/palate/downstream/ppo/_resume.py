@@ -35,7 +35,7 @@ from palate.records import PalateError
 from palate.runs import Run, write_report
 
 PAGE_EVERY = 10
-"""Steps after which the page is made anew while training goes on."""
+"""Steps after which the page is rewritten while training runs."""
 LONGEST_UNKEPT = 300.0
 """Seconds of work that a crash may cost: slow steps get a checkpoint sooner than was asked for."""
 KEPT = 2

@@ -42,7 +42,7 @@ STEPS_LOST = "the curve lacks {count} of {taken} steps: their lines in steps.jso
 
 
 def summarise_ppo(run: Run[PpoSettings]) -> PpoSummary:
-    """Every number anew from the folder; no model is needed."""
+    """Every number, recomputed from the folder; no model is needed."""
     settings, curve, every = run.settings, training_curve(run), list(run.read(ITEMS))
     to_train, to_test = ([item for item in every if item.held_out == held_out] for held_out in (False, True))
     items, lines = held_out_prompts(run)

@@ -1,4 +1,4 @@
-"""The curves of a training run in a terminal, while it goes on."""
+"""The curves of a training run in a terminal, while it runs."""
 
 from __future__ import annotations
 
