@@ -61,7 +61,7 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 OUT_OF_MEMORY = (
     "the memory of the GPU ended. See with nvidia-smi whether another program holds some of it; otherwise take a "
-    "smaller model, fewer texts at once or device=cpu. Everything so far is saved. Run the same command again to resume."
+    "smaller model, fewer texts at once or device=cpu. Everything so far is saved; run the same command to resume."
 )
 
 
