@@ -56,7 +56,7 @@ def every_run(tmp_path_factory: pytest.TempPathFactory, tiny_models: TinyModels)
             top_k=2,
             out=out,
         )
-        training = Training(steps=1, prompts=4, samples=2, tokens=4, minibatches=1)
+        training = Training(steps=1, prompts=4, samples=2, tokens=4, minibatches=1, test_share=0.5, test_samples=2)
         trained = ppo(
             people(),
             policy,
@@ -64,8 +64,6 @@ def every_run(tmp_path_factory: pytest.TempPathFactory, tiny_models: TinyModels)
             CRITIC,
             view="posts:1",
             training=training,
-            test_share=0.5,
-            test_samples=2,
             out=out,
         )
         write_report(open_run(Path(best.run)), best)
