@@ -10,7 +10,7 @@ run: .venv/ready-to-run  ## evaluate the built-in reward models on the built-in 
 	$(BIN)/palate eval mini
 
 test: .venv/ready-to-test  ## all tests
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 lint: .venv/ready-to-test  ## formatting, style, types and the floors of the house
 	$(BIN)/ruff format --check .

@@ -117,5 +117,6 @@ def test_a_hub_that_does_not_have_it_or_does_not_answer_says_how_to_go_on(tmp_pa
         said = load_elsewhere("personalized-rewardbench", empty_hub, tmp_path / "cache").stdout
     assert said.startswith("refused: could not get QiyaoMa/Personalized-RewardBench from the Hugging Face hub (")
     assert "put a copy of its files in $PALATE_DATA/personalized-rewardbench" in said
-    nobody = load_elsewhere("lamp-qa", "http://127.0.0.1:9", tmp_path / "cache").stdout
-    assert nobody.startswith("refused: could not get alireza7/LaMP-QA")
+    nobody = load_elsewhere("lamp-qa", "http://127.0.0.1:9", tmp_path / "cache")
+    assert nobody.stdout.startswith("refused: could not get alireza7/LaMP-QA")
+    assert nobody.stderr == ""  # the hub's client was not let try again and again, and say so

@@ -367,7 +367,7 @@ def test_several_views_of_policy_and_guide(tiny_models: TinyModels, tmp_path: Pa
     assert GUIDE.summarise(run) == summary
     pairs, written = ([card for card in document.items if bool(card.ratings) == rated] for rated in (True, False))
     assert len(pairs) == 2
-    assert len(written) == 4
+    assert len({card.id for card in written}) == 4
     assert [len(card.texts) for card in written] == [3] * 4
     assert {rating.view for card in pairs for rating in card.ratings} == {"none", "judgements:1"}
     assert not GUIDE.document(run, summary, users=False).items

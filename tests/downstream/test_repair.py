@@ -51,8 +51,10 @@ def makers(tiny_models: TinyModels) -> dict[str, Make]:
             top_k=2, limit=4, out=out,
         ).run,
         "ppo": lambda out: ppo(
-            few(), policy, "overlap", CRITIC, view="posts:1", test_share=0.5, test_samples=2, out=out,
-            training=Training(steps=3, prompts=2, samples=2, tokens=4, minibatches=1),
+            few(), policy, "overlap", CRITIC, view="posts:1", out=out,
+            training=Training(
+                steps=3, prompts=2, samples=2, tokens=4, minibatches=1, test_share=0.5, test_samples=2
+            ),
         ).run,
     }  # fmt: skip
 

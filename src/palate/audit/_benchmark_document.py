@@ -16,6 +16,7 @@ from palate.report import (
     Table,
     chance_of_error,
     count,
+    natural_order,
     percent,
     percent_interval,
     points,
@@ -202,7 +203,8 @@ def _fields(audit: BenchmarkAudit) -> Iterator[Section]:
 
 
 def _field_rows(field: Field) -> Iterator[tuple[str, ...]]:
-    for position, cell in enumerate(field.listed[:MOST_LISTED]):
+    cells = {cell.value: cell for cell in field.listed[:MOST_LISTED]}
+    for position, cell in enumerate(map(cells.__getitem__, natural_order(cells) or cells)):
         yield (field.by if position == 0 else "", cell.value, f"{cell.users:,}", f"{cell.items:,}")
     more = field.cells - min(len(field.listed), MOST_LISTED)
     if more:

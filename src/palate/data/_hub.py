@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
+
 from palate.records import PalateError
 
 
@@ -28,6 +30,8 @@ def download(
         if huggingface_hub.constants.HF_HUB_OFFLINE:
             wanted = None  # what is in the hub's cache is all there is
         else:
+            # Ask once whether the hub is there: its client would retry for half a minute, loudly.
+            httpx.head(huggingface_hub.constants.ENDPOINT, timeout=5, follow_redirects=True)
             listed = huggingface_hub.HfApi().list_repo_files(repository, repo_type="dataset", revision=revision)
             wanted = [path.as_posix() for path in choose([Path(name) for name in listed])]
         folder = Path(

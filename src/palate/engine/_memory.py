@@ -8,6 +8,8 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+WORDS = ("out of memory", "can't allocate memory")
+"""Of torch, which has an error of its own for this on a GPU and none on a CPU."""
 
 
 def in_halves(
@@ -37,7 +39,9 @@ def in_halves(
                 raise
             full = True
         if full:  # outside the handler, since an error in hand keeps alive what filled the memory
-            sys.modules["torch"].cuda.empty_cache()
+            torch = sys.modules.get("torch")
+            if torch is not None:
+                torch.cuda.empty_cache()
             size = (len(batch) + 1) // 2
             continue
         yield result
@@ -45,8 +49,8 @@ def in_halves(
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether the memory of a GPU ran out, also where the error has become one that names the model."""
-    torch = sys.modules.get("torch")  # without torch nothing has filled a GPU
-    return torch is not None and any(
-        isinstance(one, torch.OutOfMemoryError) for one in (error, error.__cause__) if one is not None
+    """Whether memory ran out, also where the error has become one that names the model."""
+    return any(
+        isinstance(cause, RuntimeError) and any(words in str(cause) for words in WORDS)
+        for cause in (error, error.__cause__)
     )

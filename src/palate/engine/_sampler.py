@@ -14,6 +14,7 @@ from palate.engine._decoder import Decoder, longest_supported
 from palate.engine._decoding import Decoding, evened
 from palate.engine._draw import Draw, row_keys
 from palate.engine._kernels_decoder import decoder_for
+from palate.engine._memory import out_of_memory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -136,9 +137,9 @@ class Sampler:
                     begun=begun or None,
                 )
                 rows = decoding.run()
-            except RuntimeError as error:  # on a CPU, torch has no type of its own for this
+            except RuntimeError as error:
                 smallest = len(group) == 1 and len(group[0].samples) == 1
-                if smallest or not ("out of memory" in str(error) or "can't allocate memory" in str(error)):
+                if smallest or not out_of_memory(error):
                     raise
                 full = True
             if full:  # out here, since an error in hand keeps alive what filled the memory

@@ -85,8 +85,13 @@ def evaluation_document(summary: Summary, items: Sequence[ItemCard] = (), *, lef
     """What the run says; `left_out` of its items are not among `items`."""
     found = groups(summary)
     models = sum(not group.control for group in found)
+    known = (
+        count(models, "reward model knows", "reward models know")
+        if models
+        else count(len(found), "control knows", "controls know")
+    )
     lead = (
-        f"How well {count(models, 'reward model knows', 'reward models know')} "
+        f"How well {known} "
         f"{count(summary.users, 'person', 'people')}, judged on {count(summary.items, 'choice')} they made."
     )
     return document_of(

@@ -49,7 +49,7 @@ def traces_of(person: Person, names: Pseudonyms) -> list[str]:
 
 def searched_files(folder: Path) -> list[Path]:
     """All files of a folder but a trained policy, whose weights and vocabulary are no texts of anybody."""
-    weights = [folder / "policy", folder / "checkpoints"] if (folder / "split.json").is_file() else []
+    weights = [folder / "policy", folder / "checkpoints"] if (folder / "steps.jsonl").is_file() else []
     files = (file for file in folder.rglob("*") if file.is_file())
     return sorted(file for file in files if not any(file.is_relative_to(place) for place in weights))
 

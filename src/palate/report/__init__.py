@@ -16,12 +16,10 @@ from palate.report._document import (
     document_of,
 )
 from palate.report._findings import Finding, Severity, warnings_first
-from palate.report._head import Head
-from palate.report._markdown import document_markdown, markdown_head, markdown_section
+from palate.report._markdown import document_markdown
 from palate.report._numbers import (
     ABSENT,
     CLEAR,
-    MINUS,
     chance_of_error,
     count,
     figure,
@@ -31,7 +29,7 @@ from palate.report._numbers import (
     points,
     points_interval,
 )
-from palate.report._page import document_page, report_page
+from palate.report._page import document_page
 from palate.report._plots import (
     IN_PERCENT,
     IN_POINTS,
@@ -54,16 +52,8 @@ from palate.report._plots import (
     fullest_bin,
     shortened,
 )
-from palate.report._printable import printable
-from palate.report._table import Bar, Table, markdown_table, safe_markdown
-from palate.report._terminal import (
-    ROOMY,
-    print_document,
-    print_findings,
-    print_head,
-    print_section,
-    terminal_table,
-)
+from palate.report._table import Bar, Table
+from palate.report._terminal import print_document
 from palate.report._words import change_with_interval, commonest, natural_order
 
 __all__ = [
@@ -71,8 +61,6 @@ __all__ = [
     "CLEAR",
     "IN_PERCENT",
     "IN_POINTS",
-    "MINUS",
-    "ROOMY",
     "SCORES",
     "Across",
     "Band",
@@ -85,7 +73,6 @@ __all__ = [
     "Document",
     "Dot",
     "Finding",
-    "Head",
     "Histogram",
     "Histograms",
     "IntervalPlot",
@@ -116,22 +103,12 @@ __all__ = [
     "figure",
     "figure_interval",
     "fullest_bin",
-    "markdown_head",
-    "markdown_section",
-    "markdown_table",
     "natural_order",
     "percent",
     "percent_interval",
     "points",
     "points_interval",
     "print_document",
-    "print_findings",
-    "print_head",
-    "print_section",
-    "printable",
-    "report_page",
-    "safe_markdown",
     "shortened",
-    "terminal_table",
     "warnings_first",
 ]

@@ -29,9 +29,18 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
         >>> Finding("good", "it uses the person", "+3.0 points over no profile", "embedding").sentence
         'embedding: it uses the person. +3.0 points over no profile.'
         """
-        detail = self.detail[:1].upper() + self.detail[1:]
-        parts = (part if part[-1:] in ".?!" else f"{part}." for part in (self.text, detail) if part)
-        return f"{self.about}: {' '.join(parts)}" if self.about else " ".join(parts)
+        text = self.text if self.text[-1:] in ".?!" else f"{self.text}."
+        whole = f"{text} {as_sentence(self.detail)}" if self.detail else text
+        return f"{self.about}: {whole}" if self.about else whole
+
+
+def as_sentence(text: str) -> str:
+    """With a capital letter and a full stop.
+
+    >>> as_sentence("seeing posts:5 adds nothing"), as_sentence("Why?")
+    ('Seeing posts:5 adds nothing.', 'Why?')
+    """
+    return text[:1].upper() + text[1:] + ("" if text[-1:] in ".?!" else ".")
 
 
 FindingType = TypeVar("FindingType", bound=Finding)

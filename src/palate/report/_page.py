@@ -9,15 +9,14 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import groupby
-from pathlib import Path, PurePath
+from pathlib import Path
 
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from palate.report._document import Document, ItemCard, ItemRating
-from palate.report._findings import Finding
-from palate.report._head import Head
+from palate.report._findings import Finding, as_sentence
 from palate.report._numbers import count, figure
 
 _FOLDER = Path(__file__).parent
@@ -25,15 +24,15 @@ _FOLDER = Path(__file__).parent
 
 def document_page(document: Document) -> str:
     """The page as text."""
-    style, theme, script = page_asset("page.css"), page_asset("theme.js"), page_asset("page.js")
+    style, theme, script = _asset("page.css"), _asset("theme.js"), _asset("page.js")
     page = (
-        page_environment()
+        _environment()
         .get_template("page.html.j2")
         .render(
             document=document,
             warnings=[finding for finding in document.findings if finding.severity == "warning" and not finding.about],
             readings=list(_readings(document.findings)),
-            policy=content_policy(style, theme, script),
+            policy=_content_policy(style, theme, script),
             style=Markup(style),
             theme=Markup(theme),
             script=Markup(script),
@@ -100,26 +99,7 @@ def _packed(rating: ItemRating) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def report_page(template: Path, head: Head, *, more_style: str = "", **parts: object) -> str:
-    """The page as text: a template that extends `report.html.j2`, with what it shows."""
-    style, theme = page_asset("page.css") + more_style, page_asset("theme.js")
-    page = (
-        page_environment(template.parent)
-        .get_template(template.name)
-        .render(
-            head=head,
-            summary=head.summary,
-            run_name=PurePath(head.summary.run).name,
-            policy=content_policy(style, theme),
-            style=Markup(style),
-            theme=Markup(theme),
-            **parts,
-        )
-    )
-    return page.encode("utf-8", "replace").decode("utf-8")
-
-
-def content_policy(style: str, *scripts: str) -> str:
+def _content_policy(style: str, *scripts: str) -> str:
     """A content security policy that lets nothing in but the page's own style and scripts."""
     allowed = " ".join(_hash(script) for script in scripts)
     return (
@@ -133,21 +113,23 @@ def _hash(text: str) -> str:
 
 
 @cache
-def page_asset(name: str) -> str:
+def _asset(name: str) -> str:
     """A style or script that a page carries inside itself."""
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
-def page_environment(*folders: Path) -> Environment:
-    """Where templates find the plots; other folders may add their own."""
+@cache
+def _environment() -> Environment:
+    """Where templates find each other."""
     environment = Environment(
-        loader=FileSystemLoader([*folders, _FOLDER]),
+        loader=FileSystemLoader(_FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.globals["count"] = count
+    environment.filters["sentence"] = as_sentence
     environment.filters["capitalised"] = lambda text: text[:1].upper() + text[1:]
     environment.filters["is_a"] = lambda block, kind: type(block).__name__ == kind
     return environment

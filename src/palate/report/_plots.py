@@ -73,7 +73,10 @@ class Axis(msgspec.Struct, frozen=True):
 
     def placed(self, written: Written) -> tuple[tuple[float, str], ...]:
         """The ticks with their texts."""
-        return tuple((self.at(tick), written.tick(tick)) for tick in self.ticks)
+        texts = [written.tick(tick) for tick in self.ticks]
+        if len(set(texts)) < len(texts):  # too near each other for the usual decimals
+            texts = [f"{tick:.6g}" for tick in self.ticks]
+        return tuple(zip(map(self.at, self.ticks), texts, strict=True))
 
 
 def round_ticks(low: float, high: float) -> list[float]:
@@ -83,12 +86,17 @@ def round_ticks(low: float, high: float) -> list[float]:
     [0.45, 0.5, 0.55, 0.6, 0.65]
     >>> round_ticks(-3.0, 18.0)
     [-5.0, 0.0, 5.0, 10.0, 15.0, 20.0]
+    >>> round_ticks(4.0, 4.0)  # one value has its place in the middle
+    [3.6, 3.8, 4.0, 4.2, 4.4]
     """
-    spread = max(high - low, abs(high) * 1e-6, 1e-9)
+    if high - low < 1e-9 * max(1.0, abs(high)):
+        margin = abs(high) / 10 or 1.0
+        low, high = low - margin, high + margin
+    spread = high - low
     power = 10.0 ** math.floor(math.log10(spread))
     step = next(power * part for part in (0.1, 0.2, 0.25, 0.5, 1.0, 2.0) if spread / (power * part) <= 6)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [step * place for place in range(first, max(last, first + 1) + 1)]
+    return [float(f"{step * place:.12g}") for place in range(first, max(last, first + 1) + 1)]
 
 
 def shortened(text: str, longest: int) -> str:
@@ -244,7 +252,8 @@ def draw_curves(
     steps = sorted({one.at for own in shared for one in own})
     values = [end for own in shared for one in own for end in (one.low, one.high, one.value)]
     up = Axis.holding([*values, *(one.value for one in across)], HEIGHT - BOTTOM, TOP)
-    x = {at: LEFT + place * (RIGHT - LEFT) / max(1, len(steps) - 1) for place, at in enumerate(steps)}
+    middle = 0.0 if len(steps) > 1 else 0.5
+    x = {at: LEFT + (place / max(1, len(steps) - 1) + middle) * (RIGHT - LEFT) for place, at in enumerate(steps)}
     colours = COLOURS if grey_first else COLOURS[1:]
     lines, spots, ends, said, colour_of = [], [], [], [], {}
     for place, (own, names) in enumerate(shared.items()):

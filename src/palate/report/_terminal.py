@@ -15,7 +15,6 @@ from rich.text import Text
 
 from palate.report._document import Document, Note, Section
 from palate.report._findings import Finding
-from palate.report._head import Head
 from palate.report._printable import printable
 from palate.report._table import Bar, Table
 
@@ -41,7 +40,7 @@ def print_document(document: Document, console: Console) -> None:
         if section.terminal:
             _print_section(section, console)
     unfinished = [Finding("warning", document.unfinished)] if document.unfinished else []
-    print_findings([*unfinished, *document.findings], console)
+    _print_findings([*unfinished, *document.findings], console)
 
 
 def _print_section(section: Section, console: Console) -> None:
@@ -72,7 +71,7 @@ def _print_tables(tables: Sequence[Table], above: str, console: Console) -> None
         if table.headings:
             _print_under_headings(table, alike, console, head=table.titles != before)
         else:
-            console.print(Padding(terminal_table(table, console), (0, 0, 0, INDENT)))
+            console.print(Padding(_grid(table, console), (0, 0, 0, INDENT)))
         if table.note:
             console.print(Padding(printable(table.note, console, "dim"), (0, 0, 0, INDENT)))
         before = table.titles
@@ -100,7 +99,7 @@ def _print_under_headings(table: Table, alike: Sequence[Table], console: Console
             dim=table.dim,
         )
         widths = [*columns[: table.words - 1], *([BAR_CELLS] if bar else []), *columns[table.words - 1 :]]
-        return Padding(terminal_table(part, console, widths=widths), (0, 0, 0, INDENT))
+        return Padding(_grid(part, console, widths=widths), (0, 0, 0, INDENT))
 
     if head:
         console.print(grid(table.titles, ()))
@@ -109,28 +108,24 @@ def _print_under_headings(table: Table, alike: Sequence[Table], console: Console
         console.print(grid(("",) * len(table.titles), map(itemgetter(0), rows)))
 
 
-def terminal_table(
-    table: Table, console: Console, *, roomy: int = ROOMY, widths: Sequence[int] = (),
-    vertical: Literal["top", "bottom"] = "bottom",
-) -> Grid:  # fmt: skip
-    """The table for a terminal; `vertical` says where a number stands beside words that fill several lines."""
+def _grid(table: Table, console: Console, *, widths: Sequence[int] = ()) -> Grid:
+    """The table for a terminal; its columns are as wide as they must be, or as `widths` says."""
     kept = len(table.titles) - table.extra
     bars = _has_bars(table, console)
     grid = Grid(
         box=None,
         pad_edge=False,
-        padding=(0, 2 if console.width >= roomy and not widths else 1, 0, 0),
+        padding=(0, 2 if console.width >= ROOMY and not widths else 1, 0, 0),
         header_style="dim",
         show_header=any(table.titles),
     )
-    vertical = "top" if any("\n" in cell for row in table.rows for cell in row) else vertical
     for position, title in enumerate(table.titles[:kept]):
         if position == table.words and bars:
             grid.add_column("", width=BAR_CELLS, no_wrap=True)
         numbers = position >= table.words
         justify: Literal["left", "right"] = "right" if numbers else "left"
         grid.add_column(
-            title, justify=justify, no_wrap=numbers, overflow="fold", vertical=vertical,
+            title, justify=justify, no_wrap=numbers, overflow="fold",
             min_width=None if numbers else NARROWEST,
         )  # fmt: skip
     for column, width in zip(grid.columns, widths, strict=False):
@@ -189,7 +184,7 @@ def _bar(bar: Bar, colour: str) -> Text:
     return text
 
 
-def print_findings(findings: Sequence[Finding], console: Console) -> None:
+def _print_findings(findings: Sequence[Finding], console: Console) -> None:
     """What the numbers say, one under the other."""
     if not findings:
         return
@@ -201,18 +196,3 @@ def print_findings(findings: Sequence[Finding], console: Console) -> None:
         grid.add_row(severity, printable(" ".join(finding.sentence.split()), console))
     console.print()
     console.print(grid)
-
-
-def print_head(head: Head, console: Console) -> None:
-    """What was measured, and whether all of it is there."""
-    title = printable(head.summary.benchmark_title, console, "bold")
-    title.append_text(printable(f"  {head.size}", console, "dim"))
-    console.print(title)
-    console.print(printable(head.set_up, console))
-    if not head.summary.complete:
-        console.print(printable(head.unfinished, console))
-
-
-def print_section(table: Table, console: Console) -> None:
-    """A table under its title."""
-    _print_section(Section(title=table.title, blocks=[table]), console)

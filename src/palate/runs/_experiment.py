@@ -67,10 +67,10 @@ SummaryType = TypeVar("SummaryType", bound=RunSummary)
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """How the numbers of a run are made anew."""
+    """How the numbers of a run are recomputed."""
 
     read_again: bool = False
-    """Read verdicts and grades anew from what the models wrote."""
+    """Read verdicts and grades again from what the models wrote."""
     resample: Resample = "auto"
 
 

@@ -426,13 +426,14 @@ def _text_cards(run: Run[GuideSettings], items: Sequence[PromptItem]) -> Iterato
     grades = {key: line.grade.score for key, line in run.lines(GRADES).items()}
     rewards = {key: line.rating.scores for key, line in run.lines(outcomes(settings)).items()}
     profiles = profiles_shown(run, {item.id for item in items})
+    several = len(settings.policy_views) > 1
     for policy_view in (view.name for view in settings.policy_views):
         for item in items:
             texts = written.get((policy_view, item.id), [])
             best = max((score for text in texts if (score := grades.get(text.key)) is not None), default=None)
             if texts:
                 yield ItemCard(
-                    id=f"{item.id}, written",
+                    id=f"{item.id}, written" + (f", policy sees {policy_view}" if several else ""),
                     user=item.user_id,
                     prompt=item.prompt,
                     facts={"policy sees": policy_view} | ({"category": item.category} if item.category else {}),
