@@ -119,6 +119,10 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
         """Why this user cannot be erased from the run, where that is so."""
         return None
 
+    def may_tell_of_anybody(self, run: Run[SettingsType]) -> Sequence[Ledger[Any]]:
+        """Ledgers made while people were shown who are not known any more; they go with whoever is erased."""
+        return ()
+
     def left_after_forgetting(self, run: Run[SettingsType]) -> list[str]:
         """What of an erased user may stay in such a run, in words."""
         return []

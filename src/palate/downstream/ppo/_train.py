@@ -14,7 +14,7 @@ from palate.downstream._items import ITEMS, prompt_item
 from palate.downstream._personal import own_view
 from palate.downstream.ppo._document import ppo_document
 from palate.downstream.ppo._results import PpoSummary, StepLine
-from palate.downstream.ppo._run import LEDGERS, PpoSettings, policy_folder
+from palate.downstream.ppo._run import HELD_OUT, LEDGERS, PpoSettings, policy_folder
 from palate.downstream.ppo._split import Prompt, make_prompts, split_by_users
 from palate.downstream.ppo._summary import summarise_ppo
 from palate.downstream.ppo._training import Training
@@ -180,7 +180,7 @@ def _begin(
 
 TRAINED = (
     "{path} was trained on this user, and a policy cannot unlearn one user: delete that folder, and copies of its "
-    "policy, and name it no more with --run. Nothing was erased anywhere."
+    "policy, and name it no more with --run."
 )
 WEIGHTS = (
     "the weights in {path} are as they were: they were not trained on this user, but if the reward model was, or if "
@@ -216,13 +216,18 @@ class PpoExperiment(Experiment[PpoSettings, PpoSummary]):
         trained = any(item.user_id == user and not item.held_out for item in run.read(ITEMS))
         return TRAINED.format(path=run.folder) if trained else None
 
+    def may_tell_of_anybody(self, run: Run[PpoSettings]) -> Sequence[Ledger[Any]]:
+        """What a policy writes that was trained while strangers were shown."""
+        return (HELD_OUT,) if _showed_strangers(run) else ()
+
     def left_after_forgetting(self, run: Run[PpoSettings]) -> list[str]:
         """The weights stay as they are."""
-        strangers = any(view.whose != "own" for view in (run.settings.view, run.settings.policy_view))
-        return [
-            WEIGHTS.format(path=policy_folder(run)),
-            *([STRANGERS.format(path=run.folder)] if strangers else []),
-        ]
+        strangers = [STRANGERS.format(path=run.folder)] if _showed_strangers(run) else []
+        return [WEIGHTS.format(path=policy_folder(run)), *strangers]
+
+
+def _showed_strangers(run: Run[PpoSettings]) -> bool:
+    return any(view.whose != "own" for view in (run.settings.view, run.settings.policy_view))
 
 
 PPO = PpoExperiment()
