@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stderr.close()
         sys.exit(0)
     except KeyboardInterrupt:
-        print("stopped; everything on disk is kept. Run the same command again to resume", file=sys.stderr)  # noqa: T201
+        print("stopped; everything so far is saved. Run the same command again to resume.", file=sys.stderr)  # noqa: T201
         sys.exit(INTERRUPTED)
 
 

@@ -68,7 +68,7 @@ def _repair(folder: Path) -> None:
         said = [f"{count(lost.bad, 'line')} that cannot be read"] if lost.bad else []
         said += [f"{count(lost.orphans, 'line')} made from lost lines"] if lost.orphans else []
         _say(f"dropped from {lost.file}: {' and '.join(said)}; kept in {Path(lost.file).name}.bad")
-    _say("run the command that made it again to fill in what is missing" if dropped else "every line can be read")
+    _say("run the command that made it again to restore what is missing" if dropped else "every line can be read")
 
 
 def _say(text: str) -> None:
