@@ -19,7 +19,7 @@ def compare(
     seed: NonNegativeInt = 0,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Set every model of one run against every model of another, on the items that both rated.
+    """Compare every model of one run with every model of another, on the items that both rated.
 
     Parameters
     ----------
@@ -28,10 +28,10 @@ def compare(
     second
         Another run folder of the same benchmark.
     resample
-        What the intervals are about: new users, or new users and new items. By default also items, where users
-        judge the same ones.
+        What the intervals are about: new users, or new users and new items. `auto` adds items where users judge the
+        same ones.
     seed
-        Decides the resamples.
+        Seed of the resamples.
     json
         Print one JSON object, and nothing else, on standard output.
     """

@@ -1,4 +1,4 @@
-"""`palate privacy`: what a trained model tells of its users, and a copy that tells less."""
+"""`palate privacy`: what a trained model reveals about its users, and a copy that reveals less."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def attack(
     data: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Try to tell whose choices a model was trained on, by shadow models trained on random halves of the users.
+    """Try to tell whose choices a model was trained on, with shadow models trained on random halves of the users.
 
-    The same command goes on where it stopped.
+    Run the same command again to resume.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def attack(
 
 
 def strip(model: Path, out: Path, /) -> None:
-    """Copy a model without its users' names and states and without the marks of what it was trained on.
+    """Copy a model without its users' names and states and without the hashes of what it was trained on.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ def serve(
     most_responses: int = 4096,
     data: Path | None = None,
 ) -> None:
-    """Serve reward models over HTTP until told to stop.
+    """Serve reward models over HTTP until you stop it.
 
     Speaks palate's own protocol, so that `--rm http:ADDRESS` works, and that of OpenRLHF's remote reward URL at
     `/get_reward`. A server that others can reach needs a token in the environment variable PALATE_SERVE_TOKEN.
@@ -40,29 +40,29 @@ def serve(
     rm
         A reward model; may be repeated. The first is at `/`, number N at `/models/N`.
     benchmark
-        Whose users the server knows by their ids: a name or a path. Without it, requests bring the view along.
+        Benchmark whose users the server knows by id: a name or a path. Without it, requests carry the view.
     view
-        What is shown of such a user, such as `posts:5`. By default the richest profile there is.
+        What the model sees of such a user, such as `posts:5`. By default the richest profile there is.
     retriever
         How history is picked: `bm25`, `minilm`, `contriever`, `recent` or `random`.
     budget
-        The most that a profile may take, such as `words:300` or `tokens:500`.
+        Maximum size of a profile, such as `words:300` or `tokens:500`.
     host
         The address to listen at.
     port
-        The port to listen at; 0 takes any that is free.
+        The port to listen at; 0 takes any free one.
     most_wait_ms
-        How long to wait for one more request before a batch is rated.
+        How long to wait for another request before rating a batch, in milliseconds.
     batch
-        About how many responses are rated at a time.
+        Number of responses rated at a time, approximately.
     queue
-        How many requests are held at a time; one more is told to come again.
+        Maximum number of requests held at a time. Further requests get 503 with Retry-After.
     most_bytes
-        The largest body of a request.
+        Maximum size of a request body, in bytes.
     most_responses
-        The most responses in one request.
+        Maximum number of responses in one request.
     data
-        Where data sets lie that palate does not ship. Default: the environment variable PALATE_DATA.
+        Folder of data sets that palate does not ship [default: $PALATE_DATA].
     """
     from palate.cli._progress import progress_bar
     from palate.records import PalateError
