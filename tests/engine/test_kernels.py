@@ -13,13 +13,15 @@ transformers = pytest.importorskip("transformers")
 from torch.nn import functional  # noqa: E402
 
 from palate.engine import _kernels  # noqa: E402
-from palate.engine._decoder import Decoder  # noqa: E402
-from palate.engine._decoding import Decoding  # noqa: E402
-from palate.engine._draw import Draw, row_keys  # noqa: E402
-from palate.engine._kernels_decoder import KernelDecoder, decoder_for  # noqa: E402
-from palate.engine._kernels_in_modules import fused  # noqa: E402
+from palate.engine._decoder import (  # noqa: E402
+    Decoder,
+    KernelDecoder,
+    decoder_for,
+)
+from palate.engine._gumbel import Draw, row_keys  # noqa: E402
+from palate.engine._kernels import fused  # noqa: E402
 from palate.engine._packing import Group, _packed_attention  # noqa: E402
-from palate.engine._sampler import Sampler  # noqa: E402
+from palate.engine._sampler import Decoding, Sampler  # noqa: E402
 from palate.engine._scorer import Scorer, likelihood_finish  # noqa: E402
 from tiny_models import build  # noqa: E402
 

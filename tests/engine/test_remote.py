@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faulty_server import counts, digest, faulty_server, running
+from palate.engine._chat_api import read_chosen, read_written
+from palate.engine._http_client import RefusedError, RetryError
 from palate.engine._language import ChooseRequest, Chosen, Failure, LikelihoodRequest, Sampling, Turn, WriteRequest
 from palate.engine._remote import RemoteModel
-from palate.engine._replies import read_chosen, read_written
-from palate.engine._statuses import RefusedError, RetryError
 from palate.engine._throttle import Pace, Patience, Throttle, retry_after
 from palate.records import PalateError
 

@@ -12,9 +12,12 @@ transformers = pytest.importorskip("transformers")
 
 from palate.engine import _decoding, _linear  # noqa: E402
 from palate.engine._decoder import Decoder, Memory, longest_supported  # noqa: E402
-from palate.engine._decoding import Decoding  # noqa: E402
-from palate.engine._draw import Draw, _least_by_halving, _least_by_sorting, row_keys  # noqa: E402
-from palate.engine._sampler import Sampled, Sampler  # noqa: E402
+from palate.engine._gumbel import Draw, _least_by_halving, _least_by_sorting, row_keys  # noqa: E402
+from palate.engine._sampler import (  # noqa: E402
+    Decoding,
+    Sampled,
+    Sampler,
+)
 
 SHAPE = {
     "vocab_size": 97,

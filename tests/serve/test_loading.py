@@ -24,8 +24,7 @@ from palate.engine._throttle import Patience
 from palate.records import Ask, PalateError, Rating
 from palate.rewards._http import HttpReward
 from palate.serve._app import make_app
-from palate.serve._metrics import Metrics
-from palate.serve._served import Models
+from palate.serve._models import Metrics, Models
 from reward_server import RewardServer, free_port, http, write_models
 
 GOOD = {"asks": [{"id": "1", "prompt": "Tea?", "responses": ["Yes.", "No."]}]}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from palate.serve._served import Served
+    from palate.serve._models import Served
 
 
 def serve(

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import numpy as np
 
-from palate.engine._attention import steady_attention
-from palate.engine._fingerprint import folder_fingerprint
-from palate.engine._optional import require
+from palate.engine._torch import require, steady_attention
 from palate.engine._vectors import Pair, Vectors, VectorStore, remembered, vectors_folder
-from palate.engine._weights import weights_folder
+from palate.engine._weights import folder_fingerprint, weights_folder
 from palate.records import PalateError
 
 if TYPE_CHECKING:

@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from palate.engine._attention import steady_attention
 from palate.engine._encoder import Layer, average_windows, batches_of_like_length, spread_layers
 from palate.engine._language import Turn
 from palate.engine._loaded import Loaded, context_of
-from palate.engine._memory import in_halves
-from palate.engine._optional import require
+from palate.engine._torch import in_halves, require, steady_attention
 from palate.engine._vectors import Pair, Vectors, VectorStore, remembered, vectors_folder
 from palate.records import PalateError
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from palate.engine._fingerprint import folder_fingerprint
 from palate.engine._language import Failure
-from palate.engine._optional import require
-from palate.engine._weights import weights_folder
+from palate.engine._torch import require
+from palate.engine._weights import folder_fingerprint, weights_folder
 from palate.records import PalateError
 
 if TYPE_CHECKING:

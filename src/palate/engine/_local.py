@@ -23,9 +23,8 @@ from palate.engine._loaded import Loaded, context_of, too_long
 from palate.records import PalateError
 
 if TYPE_CHECKING:
-    from palate.engine._followers import LikelihoodFollower
+    from palate.engine._incremental import Followed, LikelihoodFollower, Steps
     from palate.engine._packing import Group
-    from palate.engine._steps import Followed, Steps
 
 
 class LocalModel(Loaded):
@@ -145,7 +144,7 @@ class LocalModel(Loaded):
 
     def steps(self, conversations: Sequence[Conversation]) -> Steps:
         """These conversations, to be answered while somebody else chooses among the next tokens."""
-        from palate.engine._steps import Steps
+        from palate.engine._incremental import Steps
 
         if not self._reader.able:
             raise PalateError(
@@ -156,14 +155,14 @@ class LocalModel(Loaded):
 
     def follow(self, conversations: Sequence[Conversation]) -> LikelihoodFollower | None:
         """Likelihoods of answers while they are written; None where the model cannot go on from what it read."""
-        from palate.engine._followers import LikelihoodFollower
+        from palate.engine._incremental import LikelihoodFollower
 
         self._require_answers()
         return LikelihoodFollower(self, self._reader, conversations) if self._reader.able else None
 
     def follow_answers(self, requests: Sequence[LikelihoodRequest], top: int) -> list[list[Followed] | Failure]:
         """At each place of given answers: the log-probability of their own token, and the likeliest tokens."""
-        from palate.engine._steps import follow_answers
+        from palate.engine._incremental import follow_answers
 
         problems = [too_long(self.answers(request.turns, request.continuations), self.context) for request in requests]
         sound = [request for request, problem in zip(requests, problems, strict=True) if problem is None]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from palate.engine._language import Conversation, Failure, LikelihoodRequest
 from palate.engine._loaded import Loaded, brief, context_of, needed, too_long
-from palate.engine._optional import require
+from palate.engine._torch import require
 from palate.records import PalateError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from palate.engine._followers import ClassifierFollower
+    from palate.engine._incremental import ClassifierFollower
     from palate.engine._packing import Group
 
 
@@ -81,7 +81,7 @@ class LocalClassifier(Loaded):
         """Scores of answers while they are written; None for encoders, and where nothing that was read can be kept."""
         if not self._shares_prefixes:
             return None
-        from palate.engine._followers import ClassifierFollower
+        from palate.engine._incremental import ClassifierFollower
 
         self._require_answers()
         return ClassifierFollower(self, self._reader, conversations) if self._reader.able else None

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from palate.engine._address import Address
-from palate.engine._dialect import PREFILLING, Body, Dialect, bound
+from palate.engine._chat_api import PREFILLING, Body, Dialect, bound, read_chosen, read_written
+from palate.engine._http_client import Address, LostError, RefusedError, RetryError, Sender, Session
 from palate.engine._language import (
     ChooseRequest,
     Chosen,
@@ -19,10 +19,7 @@ from palate.engine._language import (
     WriteRequest,
     Written,
 )
-from palate.engine._replies import read_chosen, read_written
-from palate.engine._sending import Sender, Session
 from palate.engine._spending import Bound, Prices, Purse, Usage
-from palate.engine._statuses import LostError, RefusedError, RetryError
 from palate.engine._throttle import Patience
 from palate.records import PalateError
 

@@ -15,9 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palate.engine._attention import steady_attention
-from palate.engine._memory import in_halves
 from palate.engine._packing import Group, Positions, can_pack, pack, packed_attention, reading, window
+from palate.engine._torch import in_halves, steady_attention
 
 LOGITS_AT_ONCE = 2**27
 """How many logits are held at a time: half a gigabyte in float32."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
@@ -17,8 +19,7 @@ import httpx
 import msgspec
 import platformdirs
 
-from palate.engine._gguf import convert_gguf
-from palate.engine._optional import require
+from palate.engine._torch import require
 from palate.records import PalateError
 
 
@@ -195,3 +196,53 @@ def file_sha256(file: Path) -> str:
 def _first_line(error: object) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def convert_gguf(file: Path, folder: Path) -> None:
+    """Write the model and its tokenizer in float32, with end and padding tokens that are not the same.
+
+    GGUF files of chat models often name the end token as padding. A classifier would then read its score
+    at the wrong place and a sampler would not know an end from a gap, so another special token is taken.
+    """
+    require("gguf", "local")
+    torch = require("torch", "local")
+    transformers = require("transformers", "local")
+    logging = transformers.utils.logging
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        file.parent,
+        gguf_file=file.name,
+        quantization_config=transformers.GgufConfig(dequantize=True),
+        dtype=torch.float32,
+    )
+    if tokenizer.pad_token_id in (None, tokenizer.eos_token_id):
+        spare = tokenizer.unk_token
+        if spare is None or spare == tokenizer.eos_token:
+            tokenizer.add_special_tokens({"pad_token": "<|pad|>"})
+            model.resize_token_embeddings(len(tokenizer))
+        else:
+            tokenizer.pad_token = spare
+    for settings in (model.config, model.generation_config):
+        settings.pad_token_id = tokenizer.pad_token_id
+        settings.eos_token_id = tokenizer.eos_token_id
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+SUFFIXES = {".json", ".txt", ".safetensors", ".bin", ".model", ".jinja"}
+
+
+@lru_cache(maxsize=64)
+def folder_fingerprint(folder: Path) -> str:
+    """The commit of a hub snapshot, else a hash over every file that could change an answer."""
+    if re.fullmatch(r"[0-9a-f]{40}", folder.name) and folder.parent.name == "snapshots":
+        return folder.name
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and file.suffix in SUFFIXES:
+            with file.open("rb") as stream:
+                found = hashlib.file_digest(stream, "sha256").hexdigest()
+            digest.update(f"{file.relative_to(folder)}={found}\n".encode())
+    return digest.hexdigest()

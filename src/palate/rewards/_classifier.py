@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from palate.engine import Failure, LikelihoodRequest, LocalClassifier, yes
 from palate.records import Ask, PalateError, Rating
-from palate.rewards._follow import Follower, Following
 from palate.rewards._prompts import conversation, fit_view
+from palate.rewards._rate import Follower, Following
 
 if TYPE_CHECKING:
     from palate.engine._packing import Group

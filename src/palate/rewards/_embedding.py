@@ -9,7 +9,7 @@ import numpy as np
 
 from palate.engine import TextEncoder, Vectors, load_encoder
 from palate.records import Ask, Rating, View, unknown_name
-from palate.rewards._follow import Candidates, Follower
+from palate.rewards._rate import Candidates, Follower
 
 Likeness = Callable[[Vectors], np.ndarray]
 """How near each of some responses is to what a view shows."""

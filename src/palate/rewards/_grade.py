@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from palate.rewards._said import Said, clean, settle
+from palate.rewards._judge_text import Said, clean, settle
 
 _WORDS = {word: str(n) for n, word in enumerate("zero one two three four five six seven eight nine ten".split())}
 _NUMBER = rf"(?:\d{{1,4}}(?:\.\d{{1,6}}|,\d{{1,2}})?|{'|'.join(_WORDS)})(?!\w)"

@@ -11,10 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from palate.engine._address import Address
-from palate.engine._replies import whole
-from palate.engine._sending import Sender, Session
-from palate.engine._statuses import LostError, RefusedError, RetryError
+from palate.engine._chat_api import whole
+from palate.engine._http_client import Address, LostError, RefusedError, RetryError, Sender, Session
 from palate.engine._throttle import Patience
 from palate.records import Ask, PalateError, Rating
 

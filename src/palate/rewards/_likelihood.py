@@ -8,8 +8,8 @@ import msgspec
 
 from palate.engine import Failure, LanguageModel, Likelihood, LikelihoodRequest, Turn, in_process, open_language_model
 from palate.records import Ask, PalateError, Rating, View
-from palate.rewards._follow import Candidates, Follower, Following
 from palate.rewards._prompts import conversation, fit_view, left_out
+from palate.rewards._rate import Candidates, Follower, Following
 
 Likelihoods = list[Likelihood] | Failure
 

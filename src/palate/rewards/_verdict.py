@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Literal
 
-from palate.rewards._said import Said, clean, settle
+from palate.rewards._judge_text import Said, clean, settle
 
 Verdict = Literal["A", "B", "tie"]
 

@@ -11,8 +11,7 @@ from pydantic import BaseModel
 
 from palate import __version__
 from palate.records import Ask, PalateError, Rating
-from palate.serve._metrics import Metrics
-from palate.serve._served import Models, Served, Status
+from palate.serve._models import Metrics, Models, Served, Status
 from palate.serve._wire import AskRequest, RatingAnswer, RatingLine, RewardAnswer, RewardRequest
 
 PLAIN_TEXT = "text/plain; version=0.0.4; charset=utf-8"

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from palate.serve._metrics import Metrics
+from palate.serve._models import Metrics
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -20,7 +20,7 @@ from palate.records import PalateError
 from palate.serve._profiles import Profiles
 
 if TYPE_CHECKING:
-    from palate.serve._served import Served
+    from palate.serve._models import Served
 
 TOKEN_VARIABLE = "PALATE_SERVE_TOKEN"
 SHORTEST_TOKEN = 16
@@ -62,8 +62,7 @@ def serve(
 
     from palate.serve._app import make_app
     from palate.serve._gate import Gate
-    from palate.serve._metrics import Metrics
-    from palate.serve._served import Models
+    from palate.serve._models import Metrics, Models
 
     chosen = _checked(settings or ServeSettings())
     models = Models(reward_models)

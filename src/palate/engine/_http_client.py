@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import ipaddress
 import json
 import math
+import os
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import TypeVar
+from urllib.parse import quote, urlsplit
 
 import httpx
+import msgspec
 
-from palate.engine._address import Address
 from palate.engine._spending import Bound, Purse, Usage
-from palate.engine._statuses import LostError, RefusedError, RetryError, Verdict, broken, judge
-from palate.engine._throttle import Pace, Patience, Throttle
+from palate.engine._throttle import Pace, Patience, Throttle, retry_after
 from palate.records import PalateError
 
 Item = TypeVar("Item")
@@ -241,3 +244,193 @@ def _run_in_thread(coroutine: Coroutine[None, None, Answer]) -> Answer:
 def _certificates() -> ssl.SSLContext:
     """Read once: it takes longer than a request to a server near by."""
     return httpx.create_ssl_context()
+
+
+LONGEST_REASON = 400
+
+
+class RetryError(Exception):
+    """No usable answer this time; the next try may bring one."""
+
+    def __init__(
+        self, reason: str, *, wait: float | None = None, crowded: bool = False, unreachable: bool = False
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.wait = wait
+        self.crowded = crowded
+        self.unreachable = unreachable
+
+
+class RefusedError(Exception):
+    """The server understood and will not: asking the same again is no use."""
+
+    def __init__(self, reason: str, status: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.status = status
+
+
+class LostError(Exception):
+    """Every try failed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Decoded JSON, or why there is none."""
+
+    value: object = None
+    problem: RetryError | RefusedError | None = None
+
+
+def judge(response: httpx.Response, address: Address, *, proven: bool, optional: bool, not_found: str) -> Verdict:
+    """What to do with this response. Raises `PalateError` where no request could ever succeed.
+
+    `proven` says that the server has answered properly before, so that one refusal is about one request;
+    `optional`, that we can do without this answer.
+    """
+    status, text = response.status_code, address.redact(response.text)
+    decides = not proven and not optional
+    if _is_page(response, text) and status < 500 and decides:
+        raise PalateError(f"{response.url} is a web page, not an API: did you forget /v1?")
+    if optional and _is_page(response, text):
+        return Verdict(problem=RefusedError("a web page where JSON was expected", status))
+    if response.is_success:
+        return _decoded(text)
+    reason = f"HTTP {status}: {message(text)}"
+    if status == 401 or (status == 403 and decides):
+        raise PalateError(f"{address.host} does not let us in ({reason}). {address.refused_key()}")
+    if status == 402 or (status == 429 and "insufficient_quota" in text):
+        raise PalateError(f"the account at {address.host} is used up ({reason}); what was answered is kept")
+    if status in (301, 302, 303, 307, 308, 404, 405) and decides:
+        raise PalateError(f"{response.url} does not answer ({reason}). {not_found}")
+    crowded = status in (408, 429, 503, 504, 529)
+    if crowded or status in (409, 425, 502) or (status >= 500 and not optional):
+        wait = retry_after(response.headers.get("Retry-After")) if crowded else None
+        reason += f"; wait {wait:g} s" if wait else ""
+        return Verdict(problem=RetryError(reason, wait=wait, crowded=crowded))
+    return Verdict(problem=RefusedError(reason, status))
+
+
+def broken(error: Exception, timeout: float, address: Address) -> RetryError:
+    """A request that brought no response at all."""
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        return RetryError(f"cannot connect: {address.redact(str(error)) or type(error).__name__}", unreachable=True)
+    if isinstance(error, httpx.TimeoutException | TimeoutError):
+        return RetryError(f"no answer within {timeout:g} s", crowded=True)
+    return RetryError(f"the connection broke: {address.redact(str(error)) or type(error).__name__}")
+
+
+def message(text: str) -> str:
+    """The server's own words, out of whatever it wraps them in.
+
+    >>> message('{"error": {"message": "no such model", "param": "model"}}')
+    'no such model (model)'
+    >>> message('{"detail": [{"loc": ["body", "seed"], "msg": "not permitted"}]}')
+    'body.seed: not permitted'
+    """
+    try:
+        found = _words(json.loads(text))
+    except (ValueError, RecursionError):
+        found = ""
+    words = " ".join((found or text).split()) or "no reason given"
+    return words if len(words) <= LONGEST_REASON else words[:LONGEST_REASON] + "…"
+
+
+def _words(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(_words, value)))
+    if not isinstance(value, Mapping):
+        return ""
+    for key in ("error", "message", "detail", "msg"):
+        if words := _words(value.get(key)):
+            where, parameter = value.get("loc"), value.get("param")
+            if isinstance(where, list):
+                return f"{'.'.join(map(str, where))}: {words}"
+            return f"{words} ({parameter})" if parameter else words
+    return ""
+
+
+def _decoded(text: str) -> Verdict:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return Verdict(problem=RetryError(f"not JSON: {message(text)[:80]}"))
+    return Verdict(value=value) if isinstance(value, dict) else Verdict(problem=RetryError("JSON without an object"))
+
+
+def _is_page(response: httpx.Response, text: str) -> bool:
+    return "text/html" in response.headers.get("Content-Type", "") or text.lstrip()[:1] == "<"
+
+
+SHORTEST_SECRET = 8
+"""What is shorter (`none`, `EMPTY`) is what local servers are given to please a client, and no secret."""
+
+
+class Address:
+    """A server's URL and the environment variable that holds its key.
+
+    >>> Address("http://127.0.0.1:8000/v1/", "OPENAI_API_KEY").url
+    'http://127.0.0.1:8000/v1'
+    """
+
+    def __init__(self, url: str, key_variable: str, *, needs_key: bool = False) -> None:
+        parts = urlsplit(url.strip())
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise PalateError(f"{_bare(url)!r} is no address of a server: write http://HOST:PORT/v1 or https://HOST/v1")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise PalateError(
+                f"the address {_bare(url)!r} must hold no password and no query; put the key in the environment "
+                f"variable {key_variable}"
+            )
+        self.url = url.strip().rstrip("/")
+        self.host = parts.hostname
+        self.key_variable = key_variable
+        self.needs_key = needs_key and not self.is_loopback
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the server is on this machine."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost" or self.host.endswith(".localhost")
+
+    def headers(self) -> dict[str, str]:
+        """What every request carries, the key included where there is one."""
+        key = self._key()
+        if not key and self.needs_key:
+            raise PalateError(f"{self.host} wants a key: set the environment variable {self.key_variable}")
+        if not all("!" <= character <= "~" for character in key):
+            raise PalateError(f"the environment variable {self.key_variable} holds what no key has; copy the key again")
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        return headers | {"Authorization": f"Bearer {key}"} if key else headers
+
+    def redact(self, text: str) -> str:
+        """The text without the key, should the server have repeated it."""
+        key = self._key()
+        if len(key) < SHORTEST_SECRET:
+            return text
+        coded = base64.b64encode(key.encode()).decode()
+        for form in (key, json.dumps(key)[1:-1], quote(key, safe=""), coded):
+            text = text.replace(form, "[key]")
+        return text
+
+    def refused_key(self) -> str:
+        """What to do about a server that does not take the key."""
+        if self._key():
+            return f"The key in {self.key_variable} is wrong, or has no access to this."
+        return f"Set the environment variable {self.key_variable} to your key."
+
+    def _key(self) -> str:
+        return os.environ.get(self.key_variable, "").strip()
+
+
+def _bare(url: str) -> str:
+    """An address as an error may show it."""
+    return url.rpartition("@")[2].partition("?")[0]
