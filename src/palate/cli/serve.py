@@ -23,11 +23,11 @@ def serve(
     budget: str | None = None,
     host: str = "127.0.0.1",
     port: int = 8300,
-    most_wait_ms: float = 5,
+    max_wait_ms: float = 5,
     batch: int = 256,
     queue: int = 1024,
-    most_bytes: int = 16 * 2**20,
-    most_responses: int = 4096,
+    max_bytes: int = 16 * 2**20,
+    max_responses: int = 4096,
     data: Path | None = None,
 ) -> None:
     """Serve reward models over HTTP until told to stop.
@@ -51,15 +51,15 @@ def serve(
         The address to listen at.
     port
         The port to listen at; 0 takes any that is free.
-    most_wait_ms
+    max_wait_ms
         How long to wait for one more request before a batch is rated.
     batch
         About how many responses are rated at a time.
     queue
         How many requests are held at a time; one more is told to come again.
-    most_bytes
+    max_bytes
         The largest body of a request.
-    most_responses
+    max_responses
         The most responses in one request.
     data
         Where data sets lie that palate does not ship. Default: the environment variable PALATE_DATA.
@@ -74,11 +74,11 @@ def serve(
     settings = ServeSettings(
         host=host,
         port=port,
-        wait=most_wait_ms / 1000,
+        wait=max_wait_ms / 1000,
         batch=batch,
         queue=queue,
-        most_bytes=most_bytes,
-        most_responses=most_responses,
+        max_bytes=max_bytes,
+        max_responses=max_responses,
     )
     profiles = (
         partial(Profiles, benchmark, view, retriever=retriever, budget=budget, data_dir=data) if benchmark else None

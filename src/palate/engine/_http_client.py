@@ -20,8 +20,8 @@ from urllib.parse import quote, urlsplit
 import httpx
 import msgspec
 
-from palate.engine._spending import Bound, Purse, Usage
-from palate.engine._throttle import Pace, Patience, Throttle, retry_after
+from palate.engine._spending import Bound, CostTracker, Usage
+from palate.engine._throttle import Pace, RetryPolicy, Throttle, retry_after
 from palate.records import PalateError
 
 Item = TypeVar("Item")
@@ -44,8 +44,8 @@ class Sender:
         *,
         concurrency: int,
         timeout: float,
-        patience: Patience | None = None,
-        purse: Purse | None = None,
+        retry_policy: RetryPolicy | None = None,
+        costs: CostTracker | None = None,
         not_found: str = "Is the address right?",
     ) -> None:
         if concurrency < 1 or timeout <= 0:
@@ -53,8 +53,8 @@ class Sender:
         self.address = address
         self.concurrency = concurrency
         self.timeout = timeout
-        self.patience = patience or Patience()
-        self.purse = purse or Purse(Usage())
+        self.retry_policy = retry_policy or RetryPolicy()
+        self.costs = costs or CostTracker(Usage())
         self.not_found = not_found
         self.pace = Pace(float(min(concurrency, FIRST_LIMIT)))
         self.proven = False
@@ -126,7 +126,7 @@ class Session:
         return await self._ask(self._client.build_request("GET", url), read, Bound())
 
     async def _ask(self, request: httpx.Request, read: Read[Answer], bound: Bound) -> Answer:
-        patience = self._sender.patience
+        patience = self._sender.retry_policy
         give_up = math.inf
         attempt = 0
         while True:
@@ -138,7 +138,7 @@ class Session:
                 give_up = min(give_up, time.monotonic() + patience.total)  # waiting for a turn is not counted
                 if attempt >= self._tries(problem) or time.monotonic() + wait > give_up:
                     raise self._lost(problem, attempt, request.url) from None
-                self._sender.purse.usage.retries += 1
+                self._sender.costs.usage.retries += 1
                 await asyncio.sleep(wait)
             except RefusedError:
                 self._sender.lost_in_a_row = 0
@@ -148,35 +148,35 @@ class Session:
                 return answer
 
     async def _once(self, request: httpx.Request, read: Read[Answer], bound: Bound) -> Answer:
-        purse = self._sender.purse
+        costs = self._sender.costs
         async with self._throttle.slot() as sent:
-            while not purse.reserve(bound):
+            while not costs.reserve(bound):
                 await asyncio.sleep(0.01)
             try:
-                verdict = await self._exchange(request)
-                if verdict.value is not None:
-                    said = verdict.value.get("usage") if isinstance(verdict.value, dict) else None
-                    purse.pay(bound, said)
+                outcome = await self._exchange(request)
+                if outcome.value is not None:
+                    said = outcome.value.get("usage") if isinstance(outcome.value, dict) else None
+                    costs.pay(bound, said)
             finally:
-                purse.release(bound)
-            if verdict.problem is None:
+                costs.release(bound)
+            if outcome.problem is None:
                 self._throttle.answered()
                 self._sender.proven |= not _is_optional(request)
-                return read(verdict.value)
-            if isinstance(verdict.problem, RetryError) and verdict.problem.crowded:
-                wait = verdict.problem.wait or 0.0
-                self._throttle.crowded(sent, wait if wait <= self._sender.patience.total else 0.0)
-            raise verdict.problem
+                return read(outcome.value)
+            if isinstance(outcome.problem, RetryError) and outcome.problem.crowded:
+                wait = outcome.problem.wait or 0.0
+                self._throttle.crowded(sent, wait if wait <= self._sender.retry_policy.total else 0.0)
+            raise outcome.problem
 
-    async def _exchange(self, request: httpx.Request) -> Verdict:
+    async def _exchange(self, request: httpx.Request) -> Outcome:
         sender = self._sender
-        sender.purse.usage.requests += 1
+        sender.costs.usage.requests += 1
         try:
             async with asyncio.timeout(sender.timeout):
                 response = await self._client.send(request)
         except (httpx.HTTPError, TimeoutError) as error:
-            return Verdict(problem=broken(error, sender.timeout, sender.address))
-        return judge(
+            return Outcome(problem=broken(error, sender.timeout, sender.address))
+        return classify(
             response,
             sender.address,
             proven=sender.proven,
@@ -186,7 +186,7 @@ class Session:
 
     def _tries(self, problem: RetryError) -> int:
         """A server that was never reached is probably not running."""
-        tries = self._sender.patience.tries
+        tries = self._sender.retry_policy.tries
         return min(tries, 4) if problem.unreachable and not self._sender.proven else tries
 
     def _lost(self, problem: RetryError, attempts: int, url: httpx.URL) -> Exception:
@@ -279,14 +279,14 @@ class LostError(Exception):
         self.reason = reason
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Decoded JSON, or why there is none."""
 
     value: object = None
     problem: RetryError | RefusedError | None = None
 
 
-def judge(response: httpx.Response, address: Address, *, proven: bool, optional: bool, not_found: str) -> Verdict:
+def classify(response: httpx.Response, address: Address, *, proven: bool, optional: bool, not_found: str) -> Outcome:
     """What to do with this response. Raises `PalateError` where no request could ever succeed.
 
     `proven` says that the server has answered properly before, so that one refusal is about one request;
@@ -297,7 +297,7 @@ def judge(response: httpx.Response, address: Address, *, proven: bool, optional:
     if _is_page(response, text) and status < 500 and decides:
         raise PalateError(f"{response.url} is a web page, not an API: did you forget /v1?")
     if optional and _is_page(response, text):
-        return Verdict(problem=RefusedError("a web page where JSON was expected", status))
+        return Outcome(problem=RefusedError("a web page where JSON was expected", status))
     if response.is_success:
         return _decoded(text)
     reason = f"HTTP {status}: {message(text)}"
@@ -311,8 +311,8 @@ def judge(response: httpx.Response, address: Address, *, proven: bool, optional:
     if crowded or status in (409, 425, 502) or (status >= 500 and not optional):
         wait = retry_after(response.headers.get("Retry-After")) if crowded else None
         reason += f"; wait {wait:g} s" if wait else ""
-        return Verdict(problem=RetryError(reason, wait=wait, crowded=crowded))
-    return Verdict(problem=RefusedError(reason, status))
+        return Outcome(problem=RetryError(reason, wait=wait, crowded=crowded))
+    return Outcome(problem=RefusedError(reason, status))
 
 
 def broken(error: Exception, timeout: float, address: Address) -> RetryError:
@@ -356,12 +356,12 @@ def _words(value: object) -> str:
     return ""
 
 
-def _decoded(text: str) -> Verdict:
+def _decoded(text: str) -> Outcome:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return Verdict(problem=RetryError(f"not JSON: {message(text)[:80]}"))
-    return Verdict(value=value) if isinstance(value, dict) else Verdict(problem=RetryError("JSON without an object"))
+        return Outcome(problem=RetryError(f"not JSON: {message(text)[:80]}"))
+    return Outcome(value=value) if isinstance(value, dict) else Outcome(problem=RetryError("JSON without an object"))
 
 
 def _is_page(response: httpx.Response, text: str) -> bool:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from palate.engine._chat import Chat
-from palate.engine._kv_cache import same
-from palate.engine._language import Conversation, Failure, Likelihood, LikelihoodRequest
+from palate.engine._kv_cache import common_prefix
+from palate.engine._language import Conversation, Failure, Likelihood
 from palate.engine._loaded import too_long
 from palate.engine._packing import Group
 from palate.engine._reader import Reader, next_tokens
@@ -133,13 +133,10 @@ class Steps:
         return token in self._model.ends
 
 
-def follow_answers(
-    model: LocalModel, reader: Reader, requests: Sequence[LikelihoodRequest], top: int
-) -> list[list[Followed]]:
+def follow_answers(reader: Reader, groups: Sequence[Group], top: int) -> list[list[Followed]]:
     """What the policy would have written at each place of given answers; the conversation is read once."""
-    groups = [model.answers(request.turns, request.continuations) for request in requests]
     rows = {place: [[*group.prefix, *tokens] for tokens in group.continuations] for place, group in enumerate(groups)}
-    texts = reader.begin(len(requests))
+    texts = reader.begin(len(groups))
     reader.read(texts, rows)
     found = []
     for (place, some), group in zip(rows.items(), groups, strict=True):
@@ -164,7 +161,7 @@ def answered(chat: Chat, turns: Conversation, answers: Sequence[str]) -> list[st
     are put there as well; unless they are empty or hold a special token, or could be stripped, or what they have for
     themselves could be markup that a template looks for.
     """
-    shared = same(min(answers), max(answers))
+    shared = common_prefix(min(answers), max(answers))
     plain = [
         text for text in dict.fromkeys(answers) if text and text == text.strip() and not _MARKUP.search(text, shared)
     ]
@@ -254,7 +251,7 @@ class LikelihoodFollower:
             begin, read = begins[place], len(texts.ids[place])
             known, ids, values = self._said[place]
             shared = texts.ids[place][begin:]
-            kept = same(ids, shared) if known == begin else 0
+            kept = common_prefix(ids, shared) if known == begin else 0
             self._said[place] = (begin, shared, values[:kept])
             spans = [(0, begin + kept, texts.ids[place]), *((at, max(begin, read), row) for at, row in enumerate(own))]
             for number, start, row in spans:

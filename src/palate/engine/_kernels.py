@@ -117,7 +117,7 @@ class Kernels:
         return queries
 
     def draw(self, logits: Tensor, tokens: Tensor, keys: Tensor, step: Tensor, temperature: float) -> Tensor:
-        """For each row of logits the token that wins with its noise, see `Draw`."""
+        """For each row of logits the token that wins with its noise, see `GumbelSampler`."""
         out = keys.new_empty(len(logits))
         self._source.draw[(len(logits),)](
             logits.contiguous(), tokens, keys, step, out, logits.shape[1], 1 / temperature, 2048, num_warps=8

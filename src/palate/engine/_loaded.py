@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from palate.engine._language import Failure
-from palate.engine._torch import require
+from palate.engine._torch import quiet_transformers, require
 from palate.engine._weights import folder_fingerprint, weights_folder
 from palate.records import PalateError
 
 if TYPE_CHECKING:
     from palate.engine._chat import Chat
     from palate.engine._packing import Group
+    from palate.engine._reader import Reader
+    from palate.engine._scorer import Scorer
+
+Result = TypeVar("Result")
 
 RENDERING = 1
 """Part of every fingerprint: raise it when conversations are put into tokens otherwise."""
@@ -66,6 +71,33 @@ class Loaded:
             ) from error
         return Chat(tokenizer)
 
+    @cached_property
+    def _config(self) -> Any:
+        transformers = require("transformers", "local")
+        try:
+            return transformers.AutoConfig.from_pretrained(
+                self._folder, trust_remote_code=self._trust, local_files_only=True
+            )
+        except Exception as error:
+            raise PalateError(f"{self.name}: {self._folder} is not a model folder ({brief(error)})") from error
+
+    @cached_property
+    def _model(self) -> Any:
+        """The weights, loaded when they are first used."""
+        raise NotImplementedError
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        from palate.engine._scorer import Scorer
+
+        return Scorer(self._model)
+
+    @cached_property
+    def _reader(self) -> Reader:
+        from palate.engine._reader import Reader
+
+        return Reader(self._model)
+
     def _require_answers(self) -> None:
         if not self.chat.shows_answers():
             raise PalateError(
@@ -75,10 +107,7 @@ class Loaded:
 
     def _load(self, kind: str, *, new: Collection[str] = (), **options: Any) -> Any:
         """The model in one of its kinds. Its files may lack the `new` weights, which then begin at zero."""
-        torch, transformers = require("torch", "local"), require("transformers", "local")
-        logging = transformers.utils.logging
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
+        torch, transformers = require("torch", "local"), quiet_transformers()
         try:
             model, found = getattr(transformers, kind).from_pretrained(
                 self._folder,
@@ -135,6 +164,15 @@ def too_long(group: Group, context: int | None) -> Failure | None:
     if context is None or tokens <= context:
         return None
     return Failure(f"needs {tokens} tokens, and the model's context has {context}")
+
+
+def where_it_fits(
+    groups: Sequence[Group], context: int | None, work: Callable[[Sequence[Group]], Iterable[Result]]
+) -> list[Result | Failure]:
+    """The result of each group that fits the context, all in one call of the work, and a failure for the others."""
+    problems = [too_long(group, context) for group in groups]
+    results = iter(work([group for group, problem in zip(groups, problems, strict=True) if problem is None]))
+    return [next(results) if problem is None else problem for problem in problems]
 
 
 def brief(error: Exception) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from palate.engine._language import (
     WriteRequest,
     Written,
 )
-from palate.engine._loaded import Loaded, context_of, too_long
+from palate.engine._loaded import Loaded, context_of, where_it_fits
 from palate.records import PalateError
 
 if TYPE_CHECKING:
@@ -33,12 +33,6 @@ class LocalModel(Loaded):
     @cached_property
     def _model(self) -> Any:
         return self._load("AutoModelForCausalLM")
-
-    @cached_property
-    def _scorer(self) -> Any:
-        from palate.engine._scorer import Scorer
-
-        return Scorer(self._model)
 
     @cached_property
     def context(self) -> int | None:
@@ -60,35 +54,15 @@ class LocalModel(Loaded):
 
     def likelihood(self, requests: Sequence[LikelihoodRequest]) -> list[list[Likelihood] | Failure]:
         """The log-probability of each continuation as the whole answer, its end included."""
-        groups, problems = [], {}
-        for index, request in enumerate(requests):
-            group = self.answers(request.turns, request.continuations)
-            if problem := too_long(group, self.context):
-                problems[index] = problem
-            groups.append(group)
-        return self._totals(groups, problems)
+        return self._totals([self.answers(request.turns, request.continuations) for request in requests])
 
     def choose(self, requests: Sequence[ChooseRequest]) -> list[Chosen | Failure]:
         """How the probability of what comes next falls on the choices."""
-        groups, problems = [], {}
-        for index, request in enumerate(requests):
+        groups = []
+        for request in requests:
             openings = (request.opening, *(request.opening + choice for choice in request.choices))
-            [group] = self.tokens([[self.chat.prompt(request.turns, text) for text in openings]], whole=False)
-            if problem := too_long(group, self.context):
-                problems[index] = problem
-            groups.append(group)
-        answers: list[Chosen | Failure] = []
-        for found in self._totals(groups, problems):
-            if isinstance(found, Failure):
-                answers.append(found)
-                continue
-            weights = [math.exp(likelihood.total) for likelihood in found]
-            mass = sum(weights)
-            if mass > 0:
-                answers.append(Chosen(probabilities=tuple(weight / mass for weight in weights), mass=mass))
-            else:
-                answers.append(Failure("the model gives none of the choices any probability"))
-        return answers
+            groups += self.tokens([[self.chat.prompt(request.turns, text) for text in openings]], whole=False)
+        return [found if isinstance(found, Failure) else _chosen(found) for found in self._totals(groups)]
 
     def write(self, requests: Sequence[WriteRequest]) -> list[list[Written] | Failure]:
         """Samples of each request; the prompt is read once for all of them."""
@@ -136,12 +110,6 @@ class LocalModel(Loaded):
 
         return Sampler(self._model, set(self.ends), self.chat.tokenizer.pad_token_id or 0)
 
-    @cached_property
-    def _reader(self) -> Any:
-        from palate.engine._reader import Reader
-
-        return Reader(self._model)
-
     def steps(self, conversations: Sequence[Conversation]) -> Steps:
         """These conversations, to be answered while somebody else chooses among the next tokens."""
         from palate.engine._incremental import Steps
@@ -164,10 +132,8 @@ class LocalModel(Loaded):
         """At each place of given answers: the log-probability of their own token, and the likeliest tokens."""
         from palate.engine._incremental import follow_answers
 
-        problems = [too_long(self.answers(request.turns, request.continuations), self.context) for request in requests]
-        sound = [request for request, problem in zip(requests, problems, strict=True) if problem is None]
-        found = iter(follow_answers(self, self._reader, sound, top))
-        return [next(found) if problem is None else problem for problem in problems]
+        groups = [self.answers(request.turns, request.continuations) for request in requests]
+        return where_it_fits(groups, self.context, lambda fitting: follow_answers(self._reader, fitting, top))
 
     def decoded(self, ids: Sequence[int]) -> str:
         """Tokens of an answer as text, without those that have a meaning of their own."""
@@ -198,18 +164,24 @@ class LocalModel(Loaded):
             return tokens[: len(tokens) - tokens[::-1].index(end)]
         return tokens if end is None or self.chat.templated else [*tokens, end]
 
-    def _totals(self, groups: Sequence[Any], problems: dict[int, Failure]) -> list[list[Likelihood] | Failure]:
+    def _totals(self, groups: Sequence[Group]) -> list[list[Likelihood] | Failure]:
         from palate.engine._scorer import likelihood_finish
 
-        kept = [index for index in range(len(groups)) if index not in problems]
-        totals = self._scorer.run([groups[index] for index in kept], likelihood_finish(self._model))
-        answers: list[list[Likelihood] | Failure] = [problems.get(index, Failure("")) for index in range(len(groups))]
-        for index, numbers in zip(kept, totals, strict=True):
-            answers[index] = [
-                Likelihood(total=total, tokens=len(tokens))
-                for total, tokens in zip(numbers, groups[index].continuations, strict=True)
-            ]
-        return answers
+        def likelihoods(fitting: Sequence[Group]) -> Iterator[list[Likelihood]]:
+            totals = self._scorer.run(fitting, likelihood_finish(self._model))
+            for group, numbers in zip(fitting, totals, strict=True):
+                pairs = zip(numbers, group.continuations, strict=True)
+                yield [Likelihood(total=total, tokens=len(tokens)) for total, tokens in pairs]
+
+        return where_it_fits(groups, self.context, likelihoods)
+
+
+def _chosen(likelihoods: Sequence[Likelihood]) -> Chosen | Failure:
+    weights = [math.exp(likelihood.total) for likelihood in likelihoods]
+    mass = sum(weights)
+    if mass <= 0:
+        return Failure("the model gives none of the choices any probability")
+    return Chosen(probabilities=tuple(weight / mass for weight in weights), mass=mass)
 
 
 def _alike(requests: Sequence[WriteRequest], answers: Sequence[object]) -> dict[Any, list[int]]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from palate.engine._language import Conversation, Failure, LikelihoodRequest
-from palate.engine._loaded import Loaded, brief, context_of, needed, too_long
+from palate.engine._loaded import Loaded, context_of, needed, too_long, where_it_fits
 from palate.engine._torch import require
 from palate.records import PalateError
 
@@ -37,16 +37,6 @@ class LocalClassifier(Loaded):
         return f"{super().fingerprint}-{self._label}"
 
     @cached_property
-    def _config(self) -> Any:
-        transformers = require("transformers", "local")
-        try:
-            return transformers.AutoConfig.from_pretrained(
-                self._folder, trust_remote_code=self._trust, local_files_only=True
-            )
-        except Exception as error:
-            raise PalateError(f"{self.name}: {self._folder} is not a model folder ({brief(error)})") from error
-
-    @cached_property
     def context(self) -> int | None:
         """How many tokens fit."""
         found = context_of(self._config)
@@ -67,12 +57,6 @@ class LocalClassifier(Loaded):
         """Decoders read left to right and have a head named score; encoders look both ways."""
         return hasattr(self._model, "score") and not getattr(self._model.base_model, "encoder", None)
 
-    @cached_property
-    def _scorer(self) -> Any:
-        from palate.engine._scorer import Scorer
-
-        return Scorer(self._model)
-
     def count_tokens(self, request: LikelihoodRequest) -> int:
         """The length of the longest of the answered conversations as the model sees it."""
         return needed(self.group(request))
@@ -85,12 +69,6 @@ class LocalClassifier(Loaded):
 
         self._require_answers()
         return ClassifierFollower(self, self._reader, conversations) if self._reader.able else None
-
-    @cached_property
-    def _reader(self) -> Any:
-        from palate.engine._reader import Reader
-
-        return Reader(self._model)
 
     def logits(self, states: Tensor) -> list[float]:
         """What the head makes of last states."""
@@ -105,10 +83,7 @@ class LocalClassifier(Loaded):
 
     def score_groups(self, groups: Sequence[Group]) -> list[list[float] | Failure]:
         """What `score` gives for the requests that these groups were made of."""
-        problems = [self.too_long(group) for group in groups]
-        sound = [group for group, problem in zip(groups, problems, strict=True) if problem is None]
-        found = iter(self._run(sound))
-        return [next(found) if problem is None else problem for problem in problems]
+        return where_it_fits(groups, self.context, self._run)
 
     def too_long(self, group: Group) -> Failure | None:
         """Why the model cannot read a group, if it cannot."""

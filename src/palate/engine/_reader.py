@@ -4,6 +4,10 @@ A text is followed by giving, again and again, whole rows of tokens that may com
 all rows share with what was read before is not read again; what they share beyond it is read once; and then each
 row's own tokens, side by side. Where the tokens of a text change when it goes on, as they do when one model reads
 what another wrote, what was read falls back to where they part.
+
+Where attention is plain softmax, all new tokens of a text are laid end to end and see, where it stands, what was read
+before, and of the new tokens those of their own row up to themselves. Any other model gets each row as a sequence of
+its own, for which what was read before is laid out again.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import DynamicCache
 from transformers.cache_utils import Cache, DynamicLayer
 
-from palate.engine._kv_cache import Growing, Tips, same
+from palate.engine._kv_cache import Branches, KVCache, common_prefix
 from palate.engine._packing import PACKED, packed_attention, window
 from palate.engine._scorer import LOGITS_AT_ONCE, head_logits
 from palate.engine._torch import steady_attention
@@ -48,18 +52,21 @@ class Reader:
         """Whether what this model has read can be kept and gone on from; a running state, for one, cannot."""
         return self._empty is not None
 
-    def begin(self, count: int) -> Growing:
+    def begin(self, count: int) -> KVCache:
         """So many texts of which nothing was read yet."""
         assert self._empty is not None
-        return Growing(count, *self._empty)
+        return KVCache(count, *self._empty)
 
     @torch.inference_mode()
-    def read(self, texts: Growing, rows: Mapping[int, Rows]) -> None:
+    def read(self, texts: KVCache, rows: Mapping[int, Rows]) -> None:
         """Go on with texts, by their place, to their rows, each of at least two tokens.
 
-        Then a text has what its rows share, of each all but its last token at most, and its tips are what they do not.
+        Then a text has what its rows share, of each all but its last token at most, and its branches are the rest.
         """
-        shared = {place: own[0][: min(same(min(own), max(own)), min(map(len, own)) - 1)] for place, own in rows.items()}
+        shared = {
+            place: own[0][: min(common_prefix(min(own), max(own)), min(map(len, own)) - 1)]
+            for place, own in rows.items()
+        }
         texts.settle(shared)
         ahead = {place: ids[len(texts.ids[place]) :] for place, ids in shared.items()}
         behind = {
@@ -71,14 +78,14 @@ class Reader:
         texts.settle({place: shared[place] for place in behind})
         self._pass(texts, {place: [row[len(texts.ids[place]) :] for row in own] for place, own in rows.items()})
 
-    def _pass(self, texts: Growing, rows: Mapping[int, Rows]) -> None:
+    def _pass(self, texts: KVCache, rows: Mapping[int, Rows]) -> None:
         texts.bring_forward(list(rows))
         longest = max((len(texts.ids[place]) + len(row) for place, own in rows.items() for row in own), default=0)
         packs = self._packs and (self._window is None or longest <= self._window)
         for places in self._batches(texts, rows, packs):
             self._read(texts, {place: rows[place] for place in places}, packs)
 
-    def _batches(self, texts: Growing, rows: Mapping[int, Rows], packs: bool) -> Iterator[list[int]]:
+    def _batches(self, texts: KVCache, rows: Mapping[int, Rows], packs: bool) -> Iterator[list[int]]:
         """Places whose rows in memory follow each other, as many as the budget allows."""
         some: list[int] = []
         before = width = new = 0
@@ -94,7 +101,7 @@ class Reader:
         if some:
             yield some
 
-    def _read(self, texts: Growing, rows: Mapping[int, Rows], packs: bool) -> None:
+    def _read(self, texts: KVCache, rows: Mapping[int, Rows], packs: bool) -> None:
         """One pass. Rows are filled up after their end, and texts with rows of nothing."""
         width, longest = max(map(len, rows.values())), max(len(row) for own in rows.values() for row in own)
         lengths = [len(texts.ids[place]) for place in rows]
@@ -111,7 +118,7 @@ class Reader:
             found = read_end_to_end(self.model, batch) if packs else read_laid_out(self.model, batch)
         states[:, start : start + new] = found
         for place, own in rows.items():
-            texts.tips[place] = Tips(own, start, longest)
+            texts.branches[place] = Branches(own, start, longest)
 
 
 def _nothing_read(model: Any) -> tuple[Tensor, Tensor] | None:
@@ -206,7 +213,7 @@ def read_end_to_end(model: Any, batch: Batch) -> Tensor:
     mask = None if rows == 1 and not batch.start else _mask(batch, group)
     token = _current.set(_Sight(batch.held, batch.start, mask))
     try:
-        with packed_attention(model, _growing_attention):
+        with packed_attention(model, _cached_attention):
             states: Tensor = model.base_model(
                 input_ids=batch.new.view(1, -1), position_ids=batch.position.reshape(1, -1), use_cache=False
             ).last_hidden_state
@@ -226,7 +233,7 @@ def _mask(batch: Batch, group: int) -> Tensor:
     return mask.repeat(1, group, 1)[:, None]
 
 
-def _growing_attention(
+def _cached_attention(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, scaling: float, **_: Any
 ) -> tuple[Tensor, None]:
     """The attention of one layer; shapes as transformers gives them, with all texts in one sequence."""

@@ -19,8 +19,8 @@ from palate.engine._language import (
     WriteRequest,
     Written,
 )
-from palate.engine._spending import Bound, Prices, Purse, Usage
-from palate.engine._throttle import Patience
+from palate.engine._spending import Bound, CostTracker, Prices, Usage
+from palate.engine._throttle import RetryPolicy
 from palate.records import PalateError
 
 Answer = TypeVar("Answer")
@@ -60,20 +60,20 @@ class RemoteModel:
         prices: Prices | None = None,
         logprobs: bool | None = None,
         prefill: bool | None = None,
-        patience: Patience | None = None,
+        retry_policy: RetryPolicy | None = None,
     ) -> None:
         self.name = name
         self.usage = Usage()
         server = base_url.strip().rstrip("/").removesuffix("/chat/completions")
         address = Address(server, key_variable, needs_key=True)
         address.headers()  # a missing key is an error now, not after an hour
-        self._purse = Purse(self.usage, prices, most_spent)
+        self._costs = CostTracker(self.usage, prices, most_spent)
         self._sender = Sender(
             address,
             concurrency=concurrency,
             timeout=timeout,
-            patience=patience,
-            purse=self._purse,
+            retry_policy=retry_policy,
+            costs=self._costs,
             not_found=f"Is the model name {name!r} right, and does the address end in /v1?",
         )
         self._asked_prefill = prefill
@@ -90,7 +90,7 @@ class RemoteModel:
 
     def status(self) -> str:
         """What was used so far, for a progress bar: `12,300 tokens in, 800 out, 0.02 spent, 3 retries`."""
-        return self._purse.status()
+        return self._costs.status()
 
     def count_tokens(self, turns: Conversation) -> int | None:
         """Only the server knows."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from palate.engine._decoder import Decoder, decoder_for, longest_supported
-from palate.engine._gumbel import Draw, row_keys
+from palate.engine._gumbel import GumbelSampler, row_keys
 from palate.engine._torch import out_of_memory, steady_attention
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Sampler:
         if not work:
             return
         decoder = self._current_decoder()
-        draw = Draw(decoder.vocabulary, settings.temperature, settings.top_p, self._device)
+        draw = GumbelSampler(decoder.vocabulary, settings.temperature, settings.top_p, self._device)
         waiting = work
         while waiting:
             group, waiting = self._next_group(waiting, settings.most_tokens, decoder.bytes_a_token)
@@ -209,7 +209,7 @@ def _with_transformers(model: PreTrainedModel, item: _Work, settings: _Settings,
     logits: Tensor = answer.logits[:, -1].float().repeat(len(item.samples), 1)
     cache = answer.past_key_values
     cache.batch_repeat_interleave(len(item.samples))
-    draw = Draw(logits.shape[-1], settings.temperature, settings.top_p, device)
+    draw = GumbelSampler(logits.shape[-1], settings.temperature, settings.top_p, device)
     keys = torch.tensor(item.keys, device=device)
     rows: _Rows = [[] for _ in item.samples]
     live = list(range(len(item.samples)))
@@ -253,7 +253,7 @@ class Decoding:
     def __init__(
         self,
         decoder: Decoder,
-        draw: Draw,
+        draw: GumbelSampler,
         prompts: Sequence[Sequence[int]],
         keys: Sequence[Sequence[int]],
         *,

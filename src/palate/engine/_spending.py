@@ -30,7 +30,7 @@ class Bound(msgspec.Struct, frozen=True):
     completion_tokens: int = 0
 
 
-class Purse:
+class CostTracker:
     """Counts tokens and money. A request is sent only if its worst case still fits under the cap.
 
     What a server bills for an answer that never arrived is not known here and not counted.

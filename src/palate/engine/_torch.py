@@ -25,6 +25,14 @@ def require(module: str, extra: str) -> ModuleType:
         ) from error
 
 
+def quiet_transformers() -> ModuleType:
+    """transformers without its own progress bars and advice, which would tear ours apart."""
+    transformers = require("transformers", "local")
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
 def steady_attention() -> AbstractContextManager[None]:
     """Within this, torch takes kernels that serve texts of any shape.
 

@@ -19,7 +19,7 @@ import httpx
 import msgspec
 import platformdirs
 
-from palate.engine._torch import require
+from palate.engine._torch import quiet_transformers, require
 from palate.records import PalateError
 
 
@@ -206,10 +206,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
     """
     require("gguf", "local")
     torch = require("torch", "local")
-    transformers = require("transformers", "local")
-    logging = transformers.utils.logging
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    transformers = quiet_transformers()
     tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     model = transformers.AutoModelForCausalLM.from_pretrained(
         file.parent,
@@ -242,7 +239,5 @@ def folder_fingerprint(folder: Path) -> str:
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.is_file() and file.suffix in SUFFIXES:
-            with file.open("rb") as stream:
-                found = hashlib.file_digest(stream, "sha256").hexdigest()
-            digest.update(f"{file.relative_to(folder)}={found}\n".encode())
+            digest.update(f"{file.relative_to(folder)}={file_sha256(file)}\n".encode())
     return digest.hexdigest()

@@ -13,7 +13,7 @@ import msgspec
 
 from palate.engine._chat_api import whole
 from palate.engine._http_client import Address, LostError, RefusedError, RetryError, Sender, Session
-from palate.engine._throttle import Patience
+from palate.engine._throttle import RetryPolicy
 from palate.records import Ask, PalateError, Rating
 
 LOADING_POLL = 1.0
@@ -79,7 +79,7 @@ class HttpReward:
         timeout: float | str = 60,
         batch_size: int | str = 64,
         concurrency: int | str = 8,
-        patience: Patience | None = None,
+        retry_policy: RetryPolicy | None = None,
     ) -> None:
         try:
             self._asks_a_request = int(batch_size)
@@ -87,7 +87,7 @@ class HttpReward:
                 Address(url, token_variable),
                 concurrency=int(concurrency),
                 timeout=float(timeout),
-                patience=patience,
+                retry_policy=retry_policy,
                 not_found="Is this the address that the reward server takes asks at?",
             )
         except ValueError as error:
@@ -150,7 +150,7 @@ class HttpReward:
 
     async def _loaded(self, session: Session) -> _Health:
         """What the server says of itself once its model is loaded."""
-        url, patience = self._sender.address.url, self._sender.patience.total
+        url, patience = self._sender.address.url, self._sender.retry_policy.total
         give_up = time.monotonic() + patience
         while (health := await _ask_health(session, url)).loading:
             if time.monotonic() > give_up:

@@ -1,4 +1,9 @@
-"""Calling somebody else's reward model without trusting it."""
+"""Calling somebody else's reward model without trusting it, on whole texts and on texts while they are written.
+
+While a text is written there are many candidates a step, each a little longer than the last. A reward model may have
+a method `follow(asks, room)` that gives a follower of its own, which keeps what it has read; `classifier`,
+`likelihood`, `pmi`, `dpo` and `embedding` have one. Any other rates all candidates of a step from scratch.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +40,7 @@ def named_in_errors(model: RewardModel) -> Iterator[None]:
     except Exception as error:
         raise PalateError(
             f"the reward model {model.name!r} failed: {describe_error(error)}. What was rated before is kept: "
-            "the same command goes on from there, unless the model itself has changed."
+            "run the same command again to resume, unless the model itself has changed."
         ) from error
 
 

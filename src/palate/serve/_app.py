@@ -49,7 +49,7 @@ REFUSALS = {
 BODIES = {400: "not UTF-8", 408: "too slow", 413: "too large", 500: "the reward model failed"}
 
 
-def make_app(models: Models, metrics: Metrics, *, most_responses: int) -> FastAPI:
+def make_app(models: Models, metrics: Metrics, *, max_responses: int) -> FastAPI:
     """All addresses: the first model at `/`, and model N at `/models/N`."""
     app = FastAPI(
         title="palate reward server",
@@ -83,8 +83,8 @@ def make_app(models: Models, metrics: Metrics, *, most_responses: int) -> FastAP
             raise HTTPException(404, f"there is no model {number}; the last is {len(models.specs)}")
         return number - 1
 
-    _add_model(app, "", models, first, metrics, most_responses, {})
-    _add_model(app, "/models/{number}", models, numbered, metrics, most_responses, {404: "no such model"})
+    _add_model(app, "", models, first, metrics, max_responses, {})
+    _add_model(app, "/models/{number}", models, numbered, metrics, max_responses, {404: "no such model"})
     return app
 
 
@@ -94,7 +94,7 @@ def _add_model(
     models: Models,
     place: Callable[..., Awaitable[int]],
     metrics: Metrics,
-    most_responses: int,
+    max_responses: int,
     more: dict[int, str],
 ) -> None:
     placed = Annotated[int, Depends(place)]
@@ -115,7 +115,7 @@ def _add_model(
     async def rate_asks(request: AskRequest, served: found) -> RatingAnswer:
         """Ratings for asks, in palate's own protocol."""
         asks = [line.ask() for line in request.asks]
-        ratings = await _rated(served, asks, metrics, most_responses)
+        ratings = await _rated(served, asks, metrics, max_responses)
         lines = [RatingLine.of(ask.id, rating) for ask, rating in zip(asks, ratings, strict=True)]
         return RatingAnswer(ratings=lines)
 
@@ -126,7 +126,7 @@ def _add_model(
             asks = request.asks()
         except PalateError as error:
             raise _unusable("labels", str(error)) from None
-        ratings = await _rated(served, asks, metrics, most_responses)
+        ratings = await _rated(served, asks, metrics, max_responses)
         rewards = []
         for index, rating in enumerate(ratings):
             if rating.scores is None:
@@ -135,10 +135,10 @@ def _add_model(
         return RewardAnswer(rewards=rewards)
 
 
-async def _rated(served: Served, asks: Sequence[Ask], metrics: Metrics, most_responses: int) -> list[Rating]:
+async def _rated(served: Served, asks: Sequence[Ask], metrics: Metrics, max_responses: int) -> list[Rating]:
     responses = sum(len(ask.responses) for ask in asks)
-    if responses > most_responses:
-        raise HTTPException(413, f"{responses} responses in one request; the most is {most_responses}")
+    if responses > max_responses:
+        raise HTTPException(413, f"{responses} responses in one request; the most is {max_responses}")
     try:
         ratings = await asyncio.wrap_future(served.batcher.submit(asks))
     except PalateError:

@@ -18,7 +18,7 @@ from palate.serve._profiles import Profiles, names_user_only
 
 log = logging.getLogger(__name__)  # without the words of errors, which may quote what is known of a person
 
-MOST_CHARACTERS = 4_000_000
+MAX_CHARACTERS = 4_000_000
 """Of the texts in one batch: beyond it nothing is gained, and the first in the batch wait for the last."""
 NOBODY = "knows no user by name: send a view along, or name the benchmark that has the users"
 LONGEST_WAIT = 10
@@ -54,13 +54,13 @@ class Batcher:
         *,
         profiles: Profiles | None = None,
         wait: float = 0.005,
-        most_responses: int = 256,
+        max_responses: int = 256,
         on_batch: Callable[[int, int], None] | None = None,
     ) -> None:
         self.model = model
         self._profiles = profiles
         self._wait = wait
-        self._most_responses = most_responses
+        self._max_responses = max_responses
         self._on_batch = on_batch or (lambda requests, responses: None)
         self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._closed = False
@@ -99,7 +99,7 @@ class Batcher:
         responses = characters = 0
         wait = max(self._wait, SHARE_WAITED * self._last_took)
         give_up = float("inf")
-        while responses < self._most_responses and characters < MOST_CHARACTERS:
+        while responses < self._max_responses and characters < MAX_CHARACTERS:
             try:
                 job = self._waiting.get(timeout=max(0.0, min(wait, give_up - time.monotonic())) if batch else None)
             except queue.Empty:
@@ -148,7 +148,7 @@ def _told(model: RewardModel, error: BaseException) -> PalateError:
     return PalateError(f"the reward model {model.name!r} failed: {type(error).__name__}: {error}")
 
 
-MOST_CHARACTERS = 65_536
+MAX_MERGED_CHARACTERS = 65_536
 """Of the responses in one merged ask: more would not fit one pass of a model on a GPU."""
 
 
@@ -178,7 +178,7 @@ def _groups(asks: Sequence[Ask]) -> list[list[int]]:
     for index, ask in enumerate(asks):
         size = sum(map(len, ask.responses))
         group, held = open_groups.get(_shared(ask, index), ([], 0))
-        if not group or held + size > MOST_CHARACTERS:
+        if not group or held + size > MAX_MERGED_CHARACTERS:
             group, held = [], 0
             groups.append(group)
         group.append(index)

@@ -54,7 +54,7 @@ class Models:
         profiles: Callable[[], Profiles] | None,
         metrics: Metrics,
         wait: float,
-        most_responses: int,
+        max_responses: int,
         progress: Report,
     ) -> None:
         """Load every model and have it rate one ask, so that the first request waits for nothing."""
@@ -70,7 +70,7 @@ class Models:
                     model,
                     profiles=known,
                     wait=wait,
-                    most_responses=most_responses,
+                    max_responses=max_responses,
                     on_batch=partial(metrics.on_batch, model.name),
                 )
                 self.served.append(Served(number, model, _fingerprint(identity, known), batcher))
