@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -11,6 +10,7 @@ from typing import Any
 
 from jinja2 import TemplateError
 
+from palate.engine._kv_cache import common_prefix
 from palate.engine._language import Conversation, Turn
 from palate.engine._packing import Group
 from palate.records import PalateError
@@ -113,7 +113,8 @@ class Chat:
         for texts, head in many:
             begin = [token for piece in self._pieces(head) for token in self._piece_ids(piece)]
             tails: list[list[int]] = list(islice(ids, len(texts)))
-            shared = min(common(tails), min(map(len, tails)) - keep)
+            # What the first and the last in order share, all share.
+            shared = min(common_prefix(min(tails), max(tails)), min(map(len, tails)) - keep)
             groups.append(Group(begin + tails[0][:shared], [tail[shared:] for tail in tails]))
         return groups
 
@@ -129,9 +130,9 @@ class Chat:
         """What all texts begin with, up to a special token, where the tokenizer allows to split there."""
         if not (self.templated and self._splits_at_special_tokens):
             return ""
-        shortest, longest = min(texts), max(texts)
-        same = bisect_left(range(len(shortest)), True, key=lambda i: shortest[: i + 1] != longest[: i + 1])
-        cut = max((shortest.rfind(token, 0, same) for token in self._specials), default=-1)
+        shortest = min(texts)
+        shared = common_prefix(shortest, max(texts))
+        cut = max((shortest.rfind(token, 0, shared) for token in self._specials), default=-1)
         return shortest[:cut] if cut > 0 else ""
 
     @cached_property
@@ -196,9 +197,3 @@ def _without_system(turns: Sequence[Turn]) -> list[Turn]:
     if system and others and others[0].role == "user":
         others[0] = Turn("user", f"{system}\n\n{others[0].content}")
     return others
-
-
-def common(rows: Sequence[list[int]]) -> int:
-    """How many ids all rows begin with."""
-    low, high = min(rows), max(rows)  # what the first and the last in order share, all share
-    return next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))

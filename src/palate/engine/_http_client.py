@@ -126,7 +126,7 @@ class Session:
         return await self._ask(self._client.build_request("GET", url), read, Bound())
 
     async def _ask(self, request: httpx.Request, read: Read[Answer], bound: Bound) -> Answer:
-        patience = self._sender.retry_policy
+        policy = self._sender.retry_policy
         give_up = math.inf
         attempt = 0
         while True:
@@ -134,8 +134,8 @@ class Session:
             try:
                 answer = await self._once(request, read, bound)
             except RetryError as problem:
-                wait = max(patience.wait(attempt), problem.wait or 0.0)
-                give_up = min(give_up, time.monotonic() + patience.total)  # waiting for a turn is not counted
+                wait = max(policy.wait(attempt), problem.wait or 0.0)
+                give_up = min(give_up, time.monotonic() + policy.total)  # waiting for a turn is not counted
                 if attempt >= self._tries(problem) or time.monotonic() + wait > give_up:
                     raise self._lost(problem, attempt, request.url) from None
                 self._sender.costs.usage.retries += 1
@@ -155,8 +155,7 @@ class Session:
             try:
                 outcome = await self._exchange(request)
                 if outcome.value is not None:
-                    said = outcome.value.get("usage") if isinstance(outcome.value, dict) else None
-                    costs.pay(bound, said)
+                    costs.pay(bound, outcome.value.get("usage"))
             finally:
                 costs.release(bound)
             if outcome.problem is None:
@@ -249,40 +248,42 @@ def _certificates() -> ssl.SSLContext:
 LONGEST_REASON = 400
 
 
-class RetryError(Exception):
-    """No usable answer this time; the next try may bring one."""
-
-    def __init__(
-        self, reason: str, *, wait: float | None = None, crowded: bool = False, unreachable: bool = False
-    ) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.wait = wait
-        self.crowded = crowded
-        self.unreachable = unreachable
-
-
-class RefusedError(Exception):
-    """The server understood and will not: asking the same again is no use."""
-
-    def __init__(self, reason: str, status: int | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.status = status
-
-
-class LostError(Exception):
-    """Every try failed."""
+class ServerError(Exception):
+    """No usable answer, and why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
+class RetryError(ServerError):
+    """No usable answer this time; the next try may bring one."""
+
+    def __init__(
+        self, reason: str, *, wait: float | None = None, crowded: bool = False, unreachable: bool = False
+    ) -> None:
+        super().__init__(reason)
+        self.wait = wait
+        self.crowded = crowded
+        self.unreachable = unreachable
+
+
+class RefusedError(ServerError):
+    """The server understood and will not: asking the same again is no use."""
+
+    def __init__(self, reason: str, status: int | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class LostError(ServerError):
+    """Every try failed."""
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Decoded JSON, or why there is none."""
 
-    value: object = None
+    value: dict[str, object] | None = None
     problem: RetryError | RefusedError | None = None
 
 

@@ -15,7 +15,7 @@ from palate.engine._kv_cache import common_prefix
 from palate.engine._language import Conversation, Failure, Likelihood
 from palate.engine._loaded import too_long
 from palate.engine._packing import Group
-from palate.engine._reader import Reader, next_tokens
+from palate.engine._reader import Reader, Rows, next_tokens
 from palate.engine._sampler import Sampler
 
 if TYPE_CHECKING:
@@ -175,65 +175,75 @@ def answered(chat: Chat, turns: Conversation, answers: Sequence[str]) -> list[st
     return [chat.answered(turns, text) for text in answers]
 
 
-class ClassifierFollower:
-    """One logit for each candidate of each of some conversations, again and again."""
+class _IncrementalScorer:
+    """Scores candidates for the answers to some conversations, again and again.
 
-    def __init__(self, model: LocalClassifier, reader: Reader, conversations: Sequence[Conversation]) -> None:
-        self._model = model
+    The scores are those of `LocalClassifier.score` and `LocalModel.likelihood` for the same texts. What makes them
+    cheap is that a conversation and the text so far are read once, and then only what each candidate adds.
+    """
+
+    def __init__(self, chat: Chat, context: int | None, reader: Reader, conversations: Sequence[Conversation]) -> None:
+        self._chat = chat
+        self._context = context
         self._reader = reader
         self._turns = conversations
         self._texts = reader.begin(len(conversations))
 
+    def _read(self, places: Iterable[int], groups: Sequence[Group]) -> tuple[dict[int, Rows], dict[int, Failure]]:
+        """The whole rows of tokens of each place, which are read, and the places whose rows are too long."""
+        rows: dict[int, Rows] = {}
+        failures: dict[int, Failure] = {}
+        for place, group in zip(places, groups, strict=True):
+            if failure := too_long(group, self._context):
+                failures[place] = failure
+            else:
+                rows[place] = [[*group.prefix, *tokens] for tokens in group.continuations]
+        self._reader.read(self._texts, rows)
+        return rows, failures
+
+
+class IncrementalClassifier(_IncrementalScorer):
+    """One logit for each candidate."""
+
+    def __init__(self, model: LocalClassifier, reader: Reader, conversations: Sequence[Conversation]) -> None:
+        super().__init__(model.chat, model.context, reader, conversations)
+        self._model = model
+
     def score(self, candidates: Mapping[int, Sequence[str]]) -> dict[int, list[float] | Failure]:
         """For some of the conversations, by their place, a number for each candidate."""
-        answers: dict[int, list[float] | Failure] = {}
-        chat = self._model.chat
+        chat = self._chat
         groups = chat.groups([answered(chat, self._turns[place], texts) for place, texts in candidates.items()])
-        rows = _rows(candidates, groups)
-        for place, group in zip(candidates, groups, strict=True):
-            if failure := too_long(group, self._model.context):
-                answers[place] = failure
-                del rows[place]
-        self._reader.read(self._texts, rows)
+        rows, failures = self._read(candidates, groups)
         last = [
             self._texts.where(place, number, len(row) - 1, len(row))[0]
             for place, own in rows.items()
             for number, row in enumerate(own)
         ]
         numbers = iter(self._model.logits(self._texts.states(last)) if last else [])
-        for place, own in rows.items():
-            answers[place] = [next(numbers) for _ in own]
-        return answers
+        return {**failures, **{place: [next(numbers) for _ in own] for place, own in rows.items()}}
 
 
-class LikelihoodFollower:
-    """The log-probability of each candidate as the whole answer, again and again."""
+class IncrementalLikelihood(_IncrementalScorer):
+    """The log-probability of each candidate as the whole answer."""
 
     def __init__(self, model: LocalModel, reader: Reader, conversations: Sequence[Conversation]) -> None:
+        super().__init__(model.chat, model.context, reader, conversations)
         self._model = model
-        self._reader = reader
-        self._turns = conversations
         self._prompts = [model.chat.prompt(turns) for turns in conversations]
-        self._texts = reader.begin(len(conversations))
-        self._said: list[tuple[int, list[int], list[float]]] = [(0, [], []) for _ in conversations]
+        self._shared: list[tuple[int, list[int], list[float]]] = [(0, [], []) for _ in conversations]
         """Of each text: where its answer begins, its tokens that all candidates had, and how likely each was."""
 
     def score(self, candidates: Mapping[int, Sequence[str]]) -> dict[int, list[Likelihood] | Failure]:
         """For some of the conversations, by their place, a likelihood for each candidate."""
-        answers: dict[int, list[Likelihood] | Failure] = {}
         groups = self._model.tokens(
             [
-                [self._prompts[place], *answered(self._model.chat, self._turns[place], texts)]
+                [self._prompts[place], *answered(self._chat, self._turns[place], texts)]
                 for place, texts in candidates.items()
             ]
         )
-        rows = _rows(candidates, groups)
         begins = {place: len(group.prefix) for place, group in zip(candidates, groups, strict=True)}
-        for place, group in zip(candidates, groups, strict=True):
-            if failure := too_long(group, self._model.context):
-                answers[place] = failure
-                del rows[place]
-        self._reader.read(self._texts, rows)
+        rows, failures = self._read(candidates, groups)
+        answers: dict[int, list[Likelihood] | Failure] = {**failures}
         for place, totals in self._totals(rows, begins).items():
             counts = [len(row) - begins[place] for row in rows[place]]
             answers[place] = [
@@ -241,7 +251,7 @@ class LikelihoodFollower:
             ]
         return answers
 
-    def _totals(self, rows: Mapping[int, list[list[int]]], begins: Mapping[int, int]) -> dict[int, list[float]]:
+    def _totals(self, rows: Mapping[int, Rows], begins: Mapping[int, int]) -> dict[int, list[float]]:
         """What all candidates share is added up from what is known; the rest goes through the head at once."""
         texts = self._texts
         asked: dict[int, list[int]] = {}
@@ -249,10 +259,10 @@ class LikelihoodFollower:
         wanted: list[list[tuple[int, int]]] = []
         for place, own in rows.items():
             begin, read = begins[place], len(texts.ids[place])
-            known, ids, values = self._said[place]
+            known, ids, values = self._shared[place]
             shared = texts.ids[place][begin:]
             kept = common_prefix(ids, shared) if known == begin else 0
-            self._said[place] = (begin, shared, values[:kept])
+            self._shared[place] = (begin, shared, values[:kept])
             spans = [(0, begin + kept, texts.ids[place]), *((at, max(begin, read), row) for at, row in enumerate(own))]
             for number, start, row in spans:
                 where = texts.where(place, number, start - 1, len(row) - 1) if start < len(row) else []
@@ -265,15 +275,7 @@ class LikelihoodFollower:
         said = iter([[found[state][at] for state, at in some] for some in wanted])
         totals: dict[int, list[float]] = {}
         for place, own in rows.items():
-            self._said[place][2].extend(next(said))
-            so_far = sum(self._said[place][2])
+            self._shared[place][2].extend(next(said))
+            so_far = sum(self._shared[place][2])
             totals[place] = [so_far + sum(next(said)) for _ in own]
         return totals
-
-
-def _rows(places: Iterable[int], groups: Sequence[Group]) -> dict[int, list[list[int]]]:
-    """The whole rows of tokens of each place."""
-    return {
-        place: [[*group.prefix, *tokens] for tokens in group.continuations]
-        for place, group in zip(places, groups, strict=True)
-    }

@@ -23,7 +23,7 @@ from palate.engine._loaded import Loaded, context_of, where_it_fits
 from palate.records import PalateError
 
 if TYPE_CHECKING:
-    from palate.engine._incremental import Followed, LikelihoodFollower, Steps
+    from palate.engine._incremental import Followed, IncrementalLikelihood, Steps
     from palate.engine._packing import Group
 
 
@@ -121,12 +121,12 @@ class LocalModel(Loaded):
             )
         return Steps(self, self._reader, self._sampler, conversations)
 
-    def follow(self, conversations: Sequence[Conversation]) -> LikelihoodFollower | None:
+    def follow(self, conversations: Sequence[Conversation]) -> IncrementalLikelihood | None:
         """Likelihoods of answers while they are written; None where the model cannot go on from what it read."""
-        from palate.engine._incremental import LikelihoodFollower
+        from palate.engine._incremental import IncrementalLikelihood
 
         self._require_answers()
-        return LikelihoodFollower(self, self._reader, conversations) if self._reader.able else None
+        return IncrementalLikelihood(self, self._reader, conversations) if self._reader.able else None
 
     def follow_answers(self, requests: Sequence[LikelihoodRequest], top: int) -> list[list[Followed] | Failure]:
         """At each place of given answers: the log-probability of their own token, and the likeliest tokens."""

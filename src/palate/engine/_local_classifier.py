@@ -14,7 +14,7 @@ from palate.records import PalateError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from palate.engine._incremental import ClassifierFollower
+    from palate.engine._incremental import IncrementalClassifier
     from palate.engine._packing import Group
 
 
@@ -61,14 +61,14 @@ class LocalClassifier(Loaded):
         """The length of the longest of the answered conversations as the model sees it."""
         return needed(self.group(request))
 
-    def follow(self, conversations: Sequence[Conversation]) -> ClassifierFollower | None:
+    def follow(self, conversations: Sequence[Conversation]) -> IncrementalClassifier | None:
         """Scores of answers while they are written; None for encoders, and where nothing that was read can be kept."""
         if not self._shares_prefixes:
             return None
-        from palate.engine._incremental import ClassifierFollower
+        from palate.engine._incremental import IncrementalClassifier
 
         self._require_answers()
-        return ClassifierFollower(self, self._reader, conversations) if self._reader.able else None
+        return IncrementalClassifier(self, self._reader, conversations) if self._reader.able else None
 
     def logits(self, states: Tensor) -> list[float]:
         """What the head makes of last states."""

@@ -7,7 +7,7 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -30,16 +30,6 @@ class _Health(msgspec.Struct, frozen=True):
     @property
     def loading(self) -> bool:
         return self.palate is not None and self.status == "loading"
-
-
-class _RatingLine(msgspec.Struct, frozen=True):
-    id: str
-    scores: list[float] | None = None
-    unscored: str | None = None
-    probabilities: list[float] | None = None
-    raw: str | None = None
-    note: str | None = None
-    verdicts: tuple[str, ...] | None = None
 
 
 class HttpReward:
@@ -139,7 +129,7 @@ class HttpReward:
         return await self._rate(session, batch[:half]) | await self._rate(session, batch[half:])
 
     async def _started_again(self, session: Session) -> bool:
-        """Whether an answer was lost because the server is loading its model anew; that is waited for."""
+        """Whether an answer was lost because the server is loading its model again; that is waited for."""
         try:
             health = await session.get(f"{self._sender.address.url}/health", _read_health)
         except (LostError, RefusedError, msgspec.ValidationError):
@@ -211,8 +201,7 @@ def _rating(ask: dict[str, object], lines: list[object]) -> Rating:
         reason = "gave no rating for this ask" if not lines else f"gave {len(lines)} ratings for this ask"
         return Rating(unscored=f"the reward server {reason}")
     try:
-        line = msgspec.convert(lines[0], _RatingLine)
-        rating = Rating(line.scores, line.unscored, line.probabilities, line.raw, line.note, line.verdicts)
+        rating = msgspec.convert(lines[0], Rating)
     except ValueError as error:  # msgspec's own error is one
         return Rating(unscored=f"the reward server's rating cannot be used: {error}")
     responses = ask["responses"]
@@ -221,8 +210,7 @@ def _rating(ask: dict[str, object], lines: list[object]) -> Rating:
 
 
 def _fitting(rating: Rating, responses: int) -> Rating:
-    kinds: tuple[Literal["scores", "probabilities"], ...] = ("scores", "probabilities")
-    for kind in kinds:
+    for kind in ("scores", "probabilities"):
         numbers = getattr(rating, kind)
         if numbers is not None and len(numbers) != responses:
             reason = f"the reward server gave {len(numbers)} {kind} for {responses} responses"
