@@ -16,8 +16,7 @@ from palate.engine._language import (
     WriteRequest,
     Written,
 )
-from palate.engine._local import LocalModel
-from palate.engine._local_classifier import LocalClassifier
+from palate.engine._local import LocalClassifier, LocalModel
 from palate.engine._open import in_process, open_by_spec, open_language_model, yes
 from palate.engine._torch import in_halves, out_of_memory, require, steady_attention
 from palate.engine._traits import TRAITS

@@ -19,8 +19,7 @@ from palate.engine._reader import Reader, Rows, next_tokens
 from palate.engine._sampler import Sampler
 
 if TYPE_CHECKING:
-    from palate.engine._local import LocalModel
-    from palate.engine._local_classifier import LocalClassifier
+    from palate.engine._local import LocalClassifier, LocalModel
 
 
 @dataclass(frozen=True)

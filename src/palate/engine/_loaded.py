@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from palate.engine._language import Failure
 from palate.engine._torch import quiet_transformers, require
-from palate.engine._weights import folder_fingerprint, weights_folder
+from palate.engine._weights import brief, folder_fingerprint, weights_folder
 from palate.records import PalateError
 
 if TYPE_CHECKING:
@@ -173,9 +173,3 @@ def where_it_fits(
     problems = [too_long(group, context) for group in groups]
     results = iter(work([group for group, problem in zip(groups, problems, strict=True) if problem is None]))
     return [next(results) if problem is None else problem for problem in problems]
-
-
-def brief(error: Exception) -> str:
-    """The first line of what an error says."""
-    lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return lines[0][:200] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""Language models in this process: torch and transformers, on a CPU or a GPU."""
+"""Language models and classifiers in this process: torch and transformers, on a CPU or a GPU."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from palate.engine._language import (
+    Answers,
     ChooseRequest,
     Chosen,
     Conversation,
@@ -19,11 +20,14 @@ from palate.engine._language import (
     WriteRequest,
     Written,
 )
-from palate.engine._loaded import Loaded, context_of, where_it_fits
+from palate.engine._loaded import Loaded, context_of, needed, too_long, where_it_fits
+from palate.engine._torch import require
 from palate.records import PalateError
 
 if TYPE_CHECKING:
-    from palate.engine._incremental import Followed, IncrementalLikelihood, Steps
+    from torch import Tensor
+
+    from palate.engine._incremental import Followed, IncrementalClassifier, IncrementalLikelihood, Steps
     from palate.engine._packing import Group
 
 
@@ -52,11 +56,11 @@ class LocalModel(Loaded):
         """The length of a prompt as the model sees it."""
         return len(self.chat.ids(self.chat.prompt(turns)))
 
-    def likelihood(self, requests: Sequence[LikelihoodRequest]) -> list[list[Likelihood] | Failure]:
+    def likelihood(self, requests: Sequence[LikelihoodRequest]) -> Answers[list[Likelihood]]:
         """The log-probability of each continuation as the whole answer, its end included."""
         return self._totals([self.answers(request.turns, request.continuations) for request in requests])
 
-    def choose(self, requests: Sequence[ChooseRequest]) -> list[Chosen | Failure]:
+    def choose(self, requests: Sequence[ChooseRequest]) -> Answers[Chosen]:
         """How the probability of what comes next falls on the choices."""
         groups = []
         for request in requests:
@@ -64,7 +68,7 @@ class LocalModel(Loaded):
             groups += self.tokens([[self.chat.prompt(request.turns, text) for text in openings]], whole=False)
         return [found if isinstance(found, Failure) else _chosen(found) for found in self._totals(groups)]
 
-    def write(self, requests: Sequence[WriteRequest]) -> list[list[Written] | Failure]:
+    def write(self, requests: Sequence[WriteRequest]) -> Answers[list[Written]]:
         """Samples of each request; the prompt is read once for all of them."""
         answers: list[list[Written] | Failure | None] = [None] * len(requests)
         read = [self.chat.ids(self.chat.prompt(request.turns, request.opening)) for request in requests]
@@ -164,7 +168,7 @@ class LocalModel(Loaded):
             return tokens[: len(tokens) - tokens[::-1].index(end)]
         return tokens if end is None or self.chat.templated else [*tokens, end]
 
-    def _totals(self, groups: Sequence[Group]) -> list[list[Likelihood] | Failure]:
+    def _totals(self, groups: Sequence[Group]) -> Answers[list[Likelihood]]:
         from palate.engine._scorer import likelihood_finish
 
         def likelihoods(fitting: Sequence[Group]) -> Iterator[list[Likelihood]]:
@@ -192,3 +196,98 @@ def _alike(requests: Sequence[WriteRequest], answers: Sequence[object]) -> dict[
             sampling = msgspec.structs.replace(request.sampling, seed=0)
             alike.setdefault((sampling, request.samples), []).append(index)
     return alike
+
+
+class LocalClassifier(Loaded):
+    """A scalar reward model: one logit of a sequence classifier, with its head in float32."""
+
+    def __init__(self, name: str, *, label: int | None = None, **options: Any) -> None:
+        super().__init__(name, **options)
+        labels = self._config.num_labels
+        if label is None and labels != 1:
+            named = ", ".join(f"{index}={name}" for index, name in self._config.id2label.items())
+            raise PalateError(f"{name} gives {labels} logits ({named}); say which one is the reward: index=0")
+        if label is not None and not 0 <= label < labels:
+            raise PalateError(f"{name} gives {labels} logits; index={label} is not among them")
+        self._label = label or 0
+
+    @property
+    def fingerprint(self) -> str:
+        """With the logit that is read."""
+        return f"{super().fingerprint}-{self._label}"
+
+    @cached_property
+    def context(self) -> int | None:
+        """How many tokens fit."""
+        found = context_of(self._config)
+        if found and not self._shares_prefixes:  # some encoders begin to count their places at two
+            found = min(found, self.chat.tokenizer.model_max_length)
+        return found
+
+    @cached_property
+    def _model(self) -> Any:
+        model = self._load("AutoModelForSequenceClassification")
+        head = getattr(model, "classifier", None)
+        if head is not None and self._dtype != "float32":
+            head.float().register_forward_pre_hook(lambda _, given: tuple(part.float() for part in given))
+        return model
+
+    @cached_property
+    def _shares_prefixes(self) -> bool:
+        """Decoders read left to right and have a head named score; encoders look both ways."""
+        return hasattr(self._model, "score") and not getattr(self._model.base_model, "encoder", None)
+
+    def count_tokens(self, request: LikelihoodRequest) -> int:
+        """The length of the longest of the answered conversations as the model sees it."""
+        return needed(self.group(request))
+
+    def follow(self, conversations: Sequence[Conversation]) -> IncrementalClassifier | None:
+        """Scores of answers while they are written; None for encoders, and where nothing that was read can be kept."""
+        if not self._shares_prefixes:
+            return None
+        from palate.engine._incremental import IncrementalClassifier
+
+        self._require_answers()
+        return IncrementalClassifier(self, self._reader, conversations) if self._reader.able else None
+
+    def logits(self, states: Tensor) -> list[float]:
+        """What the head makes of last states."""
+        torch = require("torch", "local")
+        with torch.inference_mode():
+            numbers: list[float] = self._model.score.float()(states.float())[:, self._label].tolist()
+        return numbers
+
+    def score(self, requests: Sequence[LikelihoodRequest]) -> list[list[float] | Failure]:
+        """One number for each continuation of each request."""
+        return self.score_groups([self.group(request) for request in requests])
+
+    def score_groups(self, groups: Sequence[Group]) -> list[list[float] | Failure]:
+        """What `score` gives for the requests that these groups were made of."""
+        return where_it_fits(groups, self.context, self._run)
+
+    def too_long(self, group: Group) -> Failure | None:
+        """Why the model cannot read a group, if it cannot."""
+        return too_long(group, self.context)
+
+    def _run(self, groups: Sequence[Any]) -> list[list[float]]:
+        from palate.engine._scorer import classifier_finish, read_both_ways
+
+        if self._shares_prefixes:
+            head = self._model.score.float()
+            return list(self._scorer.run(groups, classifier_finish(head, self._label)))
+        return read_both_ways(self._model, groups, self._label, self.chat.tokenizer.pad_token_id or 0)
+
+    def group(self, request: LikelihoodRequest) -> Group:
+        """The tokens of the answered conversations, split where they part."""
+        from palate.engine._packing import Group
+
+        if self._shares_prefixes:
+            return self.chat.answers(request.turns, request.continuations)
+        return Group([], [self._encoded(request.turns, text) for text in request.continuations])
+
+    def _encoded(self, turns: Conversation, answer: str) -> list[int]:
+        """Encoders without a chat template take the conversation and the answer as a pair of texts."""
+        if self._shares_prefixes or self.chat.templated:
+            return self.chat.ids(self.chat.answered(turns, answer))
+        context = "\n\n".join(turn.content for turn in turns)
+        return self.chat.pair_ids(context, answer)

@@ -5,25 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
 
 from palate.engine._chat_api import PREFILLING, Body, Dialect, bound, read_chosen, read_written
 from palate.engine._http_client import Address, LostError, RefusedError, RetryError, Sender, Session
 from palate.engine._language import (
+    Answer,
+    Answers,
     ChooseRequest,
     Chosen,
     Conversation,
     Failure,
     Likelihood,
     LikelihoodRequest,
+    OnAnswer,
     WriteRequest,
     Written,
 )
 from palate.engine._spending import Bound, CostTracker, Prices, Usage
 from palate.engine._throttle import RetryPolicy
 from palate.records import PalateError
-
-Answer = TypeVar("Answer")
 
 NO_PROBABILITIES = "the server gives no token probabilities"
 NO_LIKELIHOOD = "a chat server does not tell how likely a given text is; run the model locally"
@@ -97,21 +97,13 @@ class RemoteModel:
         return None
 
     def write(
-        self,
-        requests: Sequence[WriteRequest],
-        *,
-        on_answer: Callable[[int, list[Written] | Failure], None] | None = None,
-    ) -> list[list[Written] | Failure]:
+        self, requests: Sequence[WriteRequest], *, on_answer: OnAnswer[list[Written]] = None
+    ) -> Answers[list[Written]]:
         """For each request its samples; `on_answer` hears of each as soon as it is there."""
         self._learn_prefill(any(request.opening for request in requests))
         return self._sender.run(requests, self._write, on_answer)
 
-    def choose(
-        self,
-        requests: Sequence[ChooseRequest],
-        *,
-        on_answer: Callable[[int, Chosen | Failure], None] | None = None,
-    ) -> list[Chosen | Failure]:
+    def choose(self, requests: Sequence[ChooseRequest], *, on_answer: OnAnswer[Chosen] = None) -> Answers[Chosen]:
         """For each request how the first token's probability falls on the choices."""
         if not self._dialect.tells_no_probabilities():
             self._learn_prefill(any(request.opening for request in requests))
@@ -121,7 +113,7 @@ class RemoteModel:
             return first + self._sender.run(requests[1:], self._choose, later)
         return self._sender.run(requests, self._choose, on_answer)
 
-    def likelihood(self, requests: Sequence[LikelihoodRequest]) -> list[list[Likelihood] | Failure]:
+    def likelihood(self, requests: Sequence[LikelihoodRequest]) -> Answers[list[Likelihood]]:
         """Always a `Failure`: it takes the chat template, and the log-probabilities of a given text."""
         return [Failure(NO_LIKELIHOOD) for _ in requests]
 

