@@ -50,12 +50,9 @@ class Chat:
         """Whether an answer is part of the text of an answered conversation; some templates leave it out."""
         return PROBE in self.answered((Turn("user", "hello"),), PROBE)
 
+    @cached_property
     def takes_system_turns(self) -> bool:
         """Whether the template has a place for a system turn: some refuse it, some leave it out in silence."""
-        return self._takes_system
-
-    @cached_property
-    def _takes_system(self) -> bool:
         if not self.templated:
             return True
         try:
@@ -94,13 +91,11 @@ class Chat:
         [found] = self._groups([(texts, head)], keep=1)
         return found
 
-    def group(self, texts: Sequence[str], *, keep: int = 1) -> Group:
-        """The ids of texts with a common beginning, split where they part; each keeps at least so many."""
-        [found] = self.groups([texts], keep=keep)
-        return found
-
     def groups(self, many: Sequence[Sequence[str]], *, keep: int = 1) -> list[Group]:
-        """The same of many such texts, tokenized in one call, which takes all cores."""
+        """The ids of texts with a common beginning, split where they part; each keeps at least `keep`.
+
+        All are tokenized in one call, which takes all cores.
+        """
         return self._groups([(texts, self._splittable_head(texts)) for texts in many], keep=keep)
 
     def _groups(self, many: Sequence[tuple[Sequence[str], str]], *, keep: int) -> list[Group]:
@@ -177,7 +172,7 @@ class Chat:
         return "".join(f"{names[turn.role]}{self._harmless(turn.content)}\n\n" for turn in turns)
 
     def _render(self, turns: Sequence[Turn], *, add_generation_prompt: bool) -> str:
-        given = turns if self._takes_system else _without_system(turns)
+        given = turns if self.takes_system_turns else _without_system(turns)
         try:
             return self._apply(given, add_generation_prompt=add_generation_prompt)
         except TemplateError as error:

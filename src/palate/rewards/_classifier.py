@@ -46,7 +46,7 @@ class ClassifierReward:
             dtype=dtype,
             trust_remote_code=yes(trust_remote_code),
         )
-        takes_system = self._model.chat.takes_system_turns()
+        takes_system = self._model.chat.takes_system_turns
         if view == "system" and not takes_system:
             raise PalateError(f"{model}: its chat template refuses system turns; say view=user")
         self._place = "system" if view != "user" and takes_system else "user"

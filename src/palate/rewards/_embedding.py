@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from palate.engine import TextEncoder, Vectors, load_encoder
+from palate.engine import Vectors, load_encoder
 from palate.records import Ask, Rating, View, unknown_name
-from palate.rewards._rate import Candidates, Follower
+from palate.rewards._rate import Candidates, Follower, FunctionFollower
 
 Likeness = Callable[[Vectors], np.ndarray]
 """How near each of some responses is to what a view shows."""
@@ -63,7 +63,17 @@ class EmbeddingReward:
         """The same of texts while they are written; pieces of texts leave no vectors on the disk."""
         bare = [msgspec.structs.replace(ask, responses=()) for ask in asks]
         self._encoder.encode([text for ask in bare for text in _texts(ask)])
-        return _EmbeddingFollower(self._encoder, [self._rater(ask) for ask in bare])
+        raters = [self._rater(ask) for ask in bare]
+
+        def rate_candidates(candidates: Candidates) -> dict[int, Rating]:
+            """All candidates of a step are encoded at once, each distinct text once."""
+            texts = list(dict.fromkeys(text for own in candidates.values() for text in own))
+            vectors = dict(zip(texts, self._encoder.encode(texts, keep=False), strict=True))
+            return {
+                place: raters[place](np.stack([vectors[text] for text in own])) for place, own in candidates.items()
+            }
+
+        return FunctionFollower(rate_candidates)
 
     def _rater(self, ask: Ask) -> Rater:
         """What the responses are compared with is encoded here, once."""
@@ -105,22 +115,6 @@ class EmbeddingReward:
             return None
         vectors = self._encoder.encode(texts)
         return lambda responses: over(responses @ vectors.T, axis=1)
-
-
-class _EmbeddingFollower:
-    """Encodes the candidates of a step at once, each distinct text once, and keeps none of them."""
-
-    def __init__(self, encoder: TextEncoder, raters: Sequence[Rater]) -> None:
-        self._encoder = encoder
-        self._raters = raters
-
-    def rate(self, candidates: Candidates) -> dict[int, Rating]:
-        """What each view makes of its candidates."""
-        texts = list(dict.fromkeys(text for own in candidates.values() for text in own))
-        vectors = dict(zip(texts, self._encoder.encode(texts, keep=False), strict=True))
-        return {
-            place: self._raters[place](np.stack([vectors[text] for text in own])) for place, own in candidates.items()
-        }
 
 
 def _texts(ask: Ask) -> list[str]:

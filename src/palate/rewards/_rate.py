@@ -92,7 +92,9 @@ class Follower(Protocol):
 
 
 @dataclass(frozen=True)
-class _FunctionFollower:
+class FunctionFollower:
+    """A follower from a function."""
+
     rate: Callable[[Candidates], dict[int, Rating]]
 
 
@@ -116,7 +118,7 @@ def follow(model: RewardModel, asks: Sequence[Ask], room: int = 0) -> Follower:
         ]
         return dict(zip(candidates, rate(model, step), strict=True))
 
-    return _FunctionFollower(rate_from_scratch if follower is None else rate_checked)
+    return FunctionFollower(rate_from_scratch if follower is None else rate_checked)
 
 
 def score_follower(score: Callable[[Candidates], Mapping[int, list[float] | Failure]]) -> Follower:
@@ -128,4 +130,4 @@ def score_follower(score: Callable[[Candidates], Mapping[int, list[float] | Fail
             for place, scores in score(candidates).items()
         }
 
-    return _FunctionFollower(rate_scores)
+    return FunctionFollower(rate_scores)

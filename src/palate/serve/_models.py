@@ -112,19 +112,15 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self.requests = Counter(
-            "palate_requests", "Requests answered", ["method", "route", "status"], registry=self.registry
-        )
-        self.seconds = Histogram("palate_request_seconds", "Time to answer", ["route"], registry=self.registry)
+        counter, histogram = partial(Counter, registry=self.registry), partial(Histogram, registry=self.registry)
+        sizes = partial(histogram, labelnames=["model"], buckets=SIZES)
+        self.requests = counter("palate_requests", "Requests answered", ["method", "route", "status"])
+        self.seconds = histogram("palate_request_seconds", "Time to answer", ["route"])
         self.held = Gauge("palate_held_requests", "Requests taken and not yet answered", registry=self.registry)
-        self.batch_requests = Histogram(
-            "palate_batch_requests", "Requests rated together", ["model"], buckets=SIZES, registry=self.registry
-        )
-        self.batch_responses = Histogram(
-            "palate_batch_responses", "Responses rated together", ["model"], buckets=SIZES, registry=self.registry
-        )
-        self.unscored = Counter("palate_unscored", "Asks without scores", ["model"], registry=self.registry)
-        self.failures = Counter("palate_failures", "Requests the model failed on", ["model"], registry=self.registry)
+        self.batch_requests = sizes("palate_batch_requests", "Requests rated together")
+        self.batch_responses = sizes("palate_batch_responses", "Responses rated together")
+        self.unscored = counter("palate_unscored", "Asks without scores", ["model"])
+        self.failures = counter("palate_failures", "Requests the model failed on", ["model"])
 
     def on_batch(self, model: str, requests: int, responses: int) -> None:
         """A batch begins."""
