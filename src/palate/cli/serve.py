@@ -52,15 +52,15 @@ def serve(
     port
         The port to listen at; 0 takes any that is free.
     max_wait_ms
-        How long to wait for one more request before a batch is rated.
+        How long a batch waits for one more request, in milliseconds.
     batch
-        About how many responses are rated at a time.
+        About how many responses one batch holds.
     queue
-        How many requests are held at a time; one more is told to come again.
+        Requests held at a time; further requests get 503 with Retry-After.
     max_bytes
-        The largest body of a request.
+        Largest request body in bytes.
     max_responses
-        The most responses in one request.
+        Most responses in one request.
     data
         Where data sets lie that palate does not ship. Default: the environment variable PALATE_DATA.
     """

@@ -10,9 +10,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from palate.engine._costs import Bound
 from palate.engine._http_client import RefusedError, RetryError
 from palate.engine._language import ChooseRequest, Chosen, Conversation, WriteRequest, Written
-from palate.engine._spending import Bound
 
 Body = dict[str, object]
 

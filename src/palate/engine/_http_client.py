@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import msgspec
 
-from palate.engine._spending import Bound, CostTracker, Usage
+from palate.engine._costs import Bound, CostTracker, Usage
 from palate.engine._throttle import Pace, RetryPolicy, Throttle, retry_after
 from palate.records import PalateError
 
@@ -32,7 +32,7 @@ Read = Callable[[object], Answer]
 FIRST_LIMIT = 8
 """Requests in flight before anything is known of a server."""
 LOST_IN_A_ROW = 20
-"""So many requests lost with no answer between them: the server is gone, and waiting is no use."""
+"""After this many requests lost in a row the server is gone, and waiting is no use."""
 
 
 class Sender:
@@ -196,7 +196,7 @@ class Session:
         if sender.lost_in_a_row >= LOST_IN_A_ROW:
             return PalateError(
                 f"{url} gave no usable answer to {LOST_IN_A_ROW} requests in a row ({problem.reason}). "
-                f"What was answered before is kept; run the same again when it is well."
+                f"What was answered before is kept; run the same command again when it is back."
             )
         return LostError(f"{problem.reason} (given up after {attempts} {'try' if attempts == 1 else 'tries'})")
 

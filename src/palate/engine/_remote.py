@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 
 from palate.engine._chat_api import PREFILLING, Body, Dialect, bound, read_chosen, read_written
+from palate.engine._costs import Bound, CostTracker, Prices, Usage
 from palate.engine._http_client import Address, LostError, RefusedError, RetryError, Sender, Session
 from palate.engine._language import (
     Answer,
@@ -21,7 +22,6 @@ from palate.engine._language import (
     WriteRequest,
     Written,
 )
-from palate.engine._spending import Bound, CostTracker, Prices, Usage
 from palate.engine._throttle import RetryPolicy
 from palate.records import PalateError
 

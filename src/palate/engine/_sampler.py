@@ -239,7 +239,7 @@ addresses are multiplied several times slower."""
 
 
 def evened(tokens: int) -> int:
-    """How many tokens of room so many take on a GPU."""
+    """KV cache size on a GPU for this many tokens."""
     return -(-tokens // _EVEN) * _EVEN
 
 

@@ -19,7 +19,7 @@ from palate.serve._profiles import Profiles
 Report = Callable[[str, int, int], None]
 Status = Literal["loading", "ready", "failed"]
 LONGEST_WAIT = 30
-"""Seconds after which a client is told to ask again, at most, while models are loaded."""
+"""Longest Retry-After in seconds while models are loaded."""
 
 
 class Served(msgspec.Struct, frozen=True):

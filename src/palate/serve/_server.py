@@ -37,9 +37,9 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = 256
     """Responses in one batch, about."""
     queue: int = 1024
-    """Requests held at a time; one more is told to come again."""
+    """Requests held at a time; further requests get 503 with Retry-After."""
     max_bytes: int = 16 * 2**20
-    """The largest body of a request."""
+    """Largest request body in bytes."""
     max_responses: int = 4096
     """The most responses in one request."""
 
