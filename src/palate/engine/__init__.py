@@ -1,7 +1,7 @@
 """Where models run: this process, or a server. torch is imported here, and only when a model is used."""
 
 from palate.engine._answers import AnswerCache, CachedLanguageModel
-from palate.engine._doctor import Finding, examine
+from palate.engine._doctor import Diagnosis, examine
 from palate.engine._encoder import SentenceEncoder, TextEncoder, load_encoder, token_counter
 from palate.engine._language import (
     ChooseRequest,
@@ -30,8 +30,8 @@ __all__ = [
     "ChooseRequest",
     "Chosen",
     "Conversation",
+    "Diagnosis",
     "Failure",
-    "Finding",
     "LanguageModel",
     "Likelihood",
     "LikelihoodRequest",

@@ -96,34 +96,26 @@ class LanguageModel(Protocol):
     @property
     def context(self) -> int | None:
         """How many tokens fit, prompt and answer together; None where only the server knows."""
-        ...
 
     @property
     def fingerprint(self) -> str:
         """Changes with anything that could change an answer: weights, revision, precision, template."""
-        ...
 
     @property
     def templated(self) -> bool:
         """Whether conversations go through a chat template, which teaches a model where its answer ends."""
-        ...
 
     def status(self) -> str:
         """A few words for a progress bar, such as tokens and money spent; empty where nothing is counted."""
-        ...
 
     def count_tokens(self, turns: Conversation) -> int | None:
         """The length of a prompt as the model sees it; None where only the server knows."""
-        ...
 
     def write(self, requests: Sequence[WriteRequest]) -> Answers[list[Written]]:
         """For each request its samples."""
-        ...
 
     def choose(self, requests: Sequence[ChooseRequest]) -> Answers[Chosen]:
         """For each request how the next token's probability falls on the choices."""
-        ...
 
     def likelihood(self, requests: Sequence[LikelihoodRequest]) -> Answers[list[Likelihood]]:
         """For each request the likelihood of each continuation."""
-        ...

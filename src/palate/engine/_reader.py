@@ -113,7 +113,7 @@ class Reader:
         ]
         counts = [[len(row) for row in own] + [0] * (width - len(own)) for own in rows.values()]
         new_ids, own_tokens, before = (torch.tensor(part).to(self.device) for part in (filled, counts, lengths))
-        batch = Batch(new_ids, own_tokens, before, held, start)
+        batch = NewTokens(new_ids, own_tokens, before, held, start)
         with steady_attention():
             found = read_end_to_end(self.model, batch) if packs else read_laid_out(self.model, batch)
         states[:, start : start + new] = found
@@ -175,7 +175,7 @@ def next_tokens(model: Any, states: Tensor, tokens: Sequence[Sequence[int]] = ()
 
 
 @dataclass(frozen=True)
-class Batch:
+class NewTokens:
     """New tokens (texts, rows, tokens), filled up with zeros, for texts of which so many tokens were read before."""
 
     new: Tensor
@@ -206,7 +206,7 @@ class _Sight:
 _current: ContextVar[_Sight] = ContextVar("what the tokens of this thread's pass see")
 
 
-def read_end_to_end(model: Any, batch: Batch) -> Tensor:
+def read_end_to_end(model: Any, batch: NewTokens) -> Tensor:
     """The last states, (texts, rows x tokens, width), of a model whose attention is plain softmax over everything."""
     texts, rows, tokens = batch.new.shape
     group = model.config.get_text_config().num_attention_heads // batch.held.shape[3]
@@ -222,7 +222,7 @@ def read_end_to_end(model: Any, batch: Batch) -> Tensor:
     return states.reshape(texts, rows * tokens, -1)
 
 
-def _mask(batch: Batch, group: int) -> Tensor:
+def _mask(batch: NewTokens, group: int) -> Tensor:
     """Nought for what a new token sees, minus infinity for the rest."""
     _texts, rows, tokens = batch.new.shape
     column = torch.arange(batch.held.shape[4], device=batch.new.device)
@@ -257,7 +257,7 @@ def _cached_attention(
     return seen.transpose(1, 2).reshape(1, texts * tokens, -1, size), None
 
 
-def read_laid_out(model: Any, batch: Batch) -> Tensor:
+def read_laid_out(model: Any, batch: NewTokens) -> Tensor:
     """The same of any model: what was read stands on the left, filled up before it, for each row anew."""
     texts, rows, tokens = batch.new.shape
     lengths = batch.lengths.tolist()
@@ -275,7 +275,7 @@ def read_laid_out(model: Any, batch: Batch) -> Tensor:
     return states.reshape(texts, rows * tokens, -1)
 
 
-def _side_by_side(batch: Batch, lengths: list[int]) -> Tensor:
+def _side_by_side(batch: NewTokens, lengths: list[int]) -> Tensor:
     """What was read of all texts, filled up on the left."""
     if min(lengths) == batch.start:
         return batch.held[..., : batch.start, :]
@@ -285,7 +285,7 @@ def _side_by_side(batch: Batch, lengths: list[int]) -> Tensor:
     return held
 
 
-def _what_is_there(batch: Batch, lengths: list[int]) -> Tensor | None:
+def _what_is_there(batch: NewTokens, lengths: list[int]) -> Tensor | None:
     """1 for what is there, 0 for what only fills up; nothing where nothing fills up."""
     if min(lengths) == batch.start:
         return None

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from palate.engine import Vectors, load_encoder
-from palate.records import Ask, Rating, View, unknown_name
+from palate.records import Ask, PartKind, Rating, View, unknown_name
 from palate.rewards._rate import Candidates, Follower, FunctionFollower
 
 Likeness = Callable[[Vectors], np.ndarray]
@@ -35,11 +35,11 @@ class EmbeddingReward:
 
     def __init__(self, to: str = "all", encoder: str = "minilm") -> None:
         self._likenesses: dict[str, Callable[[View], Likeness | None]] = {
-            "posts": self._to_posts,
+            "posts": lambda view: self._to_words(view, "post", over=np.max),
             "judgements": self._to_judgements,
             "reasons": self._to_reasons,
-            "aspects": self._to_aspects,
-            "traits": self._to_traits,
+            "aspects": lambda view: self._to_words(view, "aspect"),
+            "traits": lambda view: self._to_words(view, "demographics", "values"),
         }
         if to not in ("all", *self._likenesses):
             raise unknown_name("likeness for embedding", to, ["all", *self._likenesses])
@@ -87,8 +87,8 @@ class EmbeddingReward:
 
         return rating
 
-    def _to_posts(self, view: View) -> Likeness | None:
-        return self._likeness([part.words for part in view.of_kind("post")], np.max)
+    def _to_words(self, view: View, *kinds: PartKind, over: Callable[..., np.ndarray] = np.mean) -> Likeness | None:
+        return self._likeness([part.words for kind in kinds for part in view.of_kind(kind)], over)
 
     def _to_judgements(self, view: View) -> Likeness | None:
         judged = [part.judgement for part in view.of_kind("judgement") if part.judgement]
@@ -101,14 +101,6 @@ class EmbeddingReward:
     def _to_reasons(self, view: View) -> Likeness | None:
         judged = (part.judgement for part in view.of_kind("judgement"))
         return self._likeness([judgement.reason for judgement in judged if judgement and judgement.reason], np.mean)
-
-    def _to_aspects(self, view: View) -> Likeness | None:
-        return self._likeness([part.words for part in view.of_kind("aspect")], np.mean)
-
-    def _to_traits(self, view: View) -> Likeness | None:
-        return self._likeness(
-            [part.words for part in (*view.of_kind("demographics"), *view.of_kind("values"))], np.mean
-        )
 
     def _likeness(self, texts: Sequence[str], over: Callable[..., np.ndarray]) -> Likeness | None:
         if not texts:

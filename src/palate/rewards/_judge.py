@@ -248,11 +248,12 @@ def _grader_conversations(ask: Ask, aspects: Sequence[str | None] = (None,)) -> 
 def _expected_grades(model: LanguageModel, conversations: Sequence[Conversation]) -> list[float | Failure]:
     """The mean of the digits 1 to 9 under the probability that the model gives them."""
     answers = model.choose([ChooseRequest(turns=turns, choices=DIGITS) for turns in conversations])
-    return [answer if isinstance(answer, Failure) else _expected(answer) for answer in answers]
-
-
-def _expected(answer: Chosen) -> float:
-    return sum(int(digit) * share for digit, share in zip(DIGITS, answer.probabilities, strict=True))
+    return [
+        answer
+        if isinstance(answer, Failure)
+        else sum(int(digit) * share for digit, share in zip(DIGITS, answer.probabilities, strict=True))
+        for answer in answers
+    ]
 
 
 def _grade_rating(grades: Sequence[float | str | Failure], note: str | None) -> Rating:

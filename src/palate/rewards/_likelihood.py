@@ -36,7 +36,10 @@ class LikelihoodReward:
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """What the model finds likely, less what the baseline does, where there is one."""
         fitted = [fitting(ask, *self._models) for ask in asks]
-        columns = [likelihoods(model, own) for model, own in self._minuend_and_baseline([ask for ask, _ in fitted])]
+        columns = [
+            model.likelihood([LikelihoodRequest(turns=conversation(ask), continuations=ask.responses) for ask in own])
+            for model, own in self._minuend_and_baseline([ask for ask, _ in fitted])
+        ]
         ratings = []
         for (_, note), *row in zip(fitted, *columns, strict=True):
             scores = self._scores(*row)
@@ -137,8 +140,3 @@ def fitting(ask: Ask, *models: LanguageModel, room: int = 0) -> tuple[Ask, str |
 
         fitted, _ = fit_view(fitted, tokens, model.context)
     return fitted, left_out(ask, fitted)
-
-
-def likelihoods(model: LanguageModel, asks: Sequence[Ask]) -> list[Likelihoods]:
-    """How likely each response is after view and prompt."""
-    return model.likelihood([LikelihoodRequest(turns=conversation(ask), continuations=ask.responses) for ask in asks])

@@ -88,7 +88,6 @@ class Follower(Protocol):
 
     def rate(self, candidates: Candidates) -> dict[int, Rating]:
         """For each place a rating of its candidates, the same that a whole ask of them would get."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ SHARE_WAITED = 0.01
 
 
 @dataclass(frozen=True)
-class Job:
+class PendingRequest:
     """The asks of one request, and where their ratings go."""
 
     asks: Sequence[Ask]
@@ -62,7 +62,7 @@ class Batcher:
         self._wait = wait
         self._max_responses = max_responses
         self._on_batch = on_batch or (lambda requests, responses: None)
-        self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[PendingRequest | None] = queue.SimpleQueue()
         self._closed = False
         self._last_took = 0.0
         self._thread = threading.Thread(target=self._work, name=f"palate-{model.name}", daemon=True)
@@ -72,7 +72,7 @@ class Batcher:
         """The ratings to come, one for each ask, in the same order. May be called from any thread."""
         if self._closed:
             raise PalateError(f"{self.model.name} takes no more asks: it is shutting down")
-        job = Job(asks, Future())
+        job = PendingRequest(asks, Future())
         self._waiting.put(job)
         return job.answer
 
@@ -93,9 +93,9 @@ class Batcher:
                 self._answer(wanted)
                 self._last_took = max(time.monotonic() - started, self._last_took / 2)
 
-    def _gather(self) -> tuple[list[Job], bool]:
+    def _gather(self) -> tuple[list[PendingRequest], bool]:
         """Jobs until none has come for a moment, and whether there will be more after them."""
-        batch: list[Job] = []
+        batch: list[PendingRequest] = []
         responses = characters = 0
         wait = max(self._wait, SHARE_WAITED * self._last_took)
         give_up = float("inf")
@@ -113,7 +113,7 @@ class Batcher:
             characters += job.characters
         return batch, True
 
-    def _answer(self, batch: Sequence[Job]) -> None:
+    def _answer(self, batch: Sequence[PendingRequest]) -> None:
         """Where the model fails on a batch, every request is tried alone: one must not spoil the others."""
         try:
             ratings = iter(self._rate([ask for job in batch for ask in job.asks]))

@@ -55,7 +55,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        answer = _Answer(send, _header(scope, b"x-request-id"))
+        answer = _Response(send, _header(scope, b"x-request-id"))
         try:
             self._admit(scope)
             if scope["method"] in ("GET", "HEAD"):
@@ -124,7 +124,7 @@ class Gate:
                 return bytes(body)
 
 
-class _Answer:
+class _Response:
     """Passes an answer on, remembers its status and puts the request's id on it."""
 
     def __init__(self, send: Send, request_id: str) -> None:
