@@ -35,7 +35,7 @@ class TunedClassifier(LocalClassifier):
     def __init__(self, base: str, **options: Any) -> None:
         super().__init__(base, **options)
         self._options = options
-        self._place = "system" if self.chat.takes_system_turns() else "user"
+        self._place = "system" if self.chat.takes_system_turns else "user"
 
     @cached_property
     def _config(self) -> Any:
