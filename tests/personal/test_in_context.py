@@ -8,10 +8,8 @@ import torch
 
 from palate.personal import Known, PersonalModel, method_type
 from palate.personal._bradley_terry import BradleyTerrySettings
-from palate.personal._contexts import Batch, Episodes
-from palate.personal._in_context import InContext
-from palate.personal._known import know_all
-from palate.personal._pairs import make_pairs
+from palate.personal._in_context import Batch, Episodes, InContext
+from palate.personal._pairs import know_all, make_pairs
 from palate.records import Ask, Judgement, Part, View
 from palate.rewards import check_reward_model
 from planted import planted

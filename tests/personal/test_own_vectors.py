@@ -8,11 +8,9 @@ import torch
 
 from exact import shared_weights
 from palate.personal import Known, MethodSettings, PersonalModel
-from palate.personal._base import linear_base
-from palate.personal._bradley_terry import BradleyTerrySettings
-from palate.personal._logistic import own_weights
+from palate.personal._bradley_terry import BradleyTerrySettings, linear_base
 from palate.personal._lore import LoReSettings
-from palate.personal._own_vectors import Judged, gaussian, most_probable
+from palate.personal._own_vectors import Judged, gaussian, most_probable, own_weights
 from palate.personal._pairs import labelled, make_pairs
 from palate.personal._pal import PalSettings
 from palate.personal._user_embedding import UserEmbeddingSettings

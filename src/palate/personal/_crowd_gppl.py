@@ -25,10 +25,9 @@ from torch import Tensor
 
 from palate.personal._gppl import GpplSettings, consensus, slope
 from palate.personal._inducing import feature_map, learn_map
-from palate.personal._known import Known
 from palate.personal._method import Method, Validate
 from palate.personal._optimise import optimise
-from palate.personal._pairs import Pairs
+from palate.personal._pairs import Known, Pairs
 
 _UPDATES = 2
 """Of the users' weights in each round: the next round goes on where they stand."""

@@ -21,10 +21,8 @@ import msgspec
 import torch
 from torch import Tensor
 
-from palate.personal._known import Known
-from palate.personal._method import Method, MethodSettings, Validate
-from palate.personal._methods import method_type
-from palate.personal._pairs import Pairs
+from palate.personal._method import Method, MethodSettings, Validate, method_type
+from palate.personal._pairs import Known, Pairs
 from palate.personal._tune import InnerSplit, tune
 from palate.records import PalateError
 

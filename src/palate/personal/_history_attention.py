@@ -22,10 +22,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from palate.personal._contexts import Batch, Episodes, padded
-from palate.personal._in_context import InContext, InContextSettings, choice_loss
-from palate.personal._known import Known
-from palate.personal._pairs import Pairs
+from palate.personal._in_context import Batch, Episodes, InContext, InContextSettings, choice_loss, padded
+from palate.personal._pairs import Known, Pairs
 
 
 class HistoryAttentionSettings(InContextSettings, frozen=True, kw_only=True):

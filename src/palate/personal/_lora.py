@@ -24,20 +24,22 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from palate.engine import Failure, require
-from palate.personal._files import ModelFile, read_model, write_model
-from palate.personal._lora_classifier import TunedClassifier, base_fingerprint
-from palate.personal._lora_files import read_adapter, write_adapter
-from palate.personal._lora_settings import LoraSettings
-from palate.personal._lora_views import Histories, Lesson, remembered
-from palate.personal._model import EMPTY, UNKNOWN, mark
+from palate.personal._files import ModelFile, mark, read_model, write_model
+from palate.personal._lora_classifier import (
+    LoraSettings,
+    TunedClassifier,
+    base_fingerprint,
+    read_adapter,
+    write_adapter,
+)
+from palate.personal._lora_training import Histories, Lesson, Report, inner_split, learn, remembered
+from palate.personal._model import EMPTY, UNKNOWN
 from palate.personal._pairs import Choice, labelled
 from palate.records import Ask, Comparison, Judgement, PalateError, Part, Rating, User, View
 from palate.rewards import fit_view
 
 if TYPE_CHECKING:
     import torch
-
-    from palate.personal._lora_training import Report
 
 
 class LoraModel:
@@ -81,8 +83,6 @@ class LoraModel:
         With `stop_early`, and users enough, the number of epochs is found first on held-out users and items;
         then the model is trained for so many on everything.
         """
-        from palate.personal._lora_training import inner_split
-
         choices = {user: own for user, own in labelled(comparisons, users).items() if own}
         if not choices:
             raise PalateError("there is nothing to learn from: no comparisons, and no user has judgements")
@@ -105,8 +105,6 @@ class LoraModel:
         self, lessons: Sequence[Lesson], histories: Histories, validate: Sequence[Lesson] = ()
     ) -> tuple[int, float | None]:
         """Train an adapter from nothing on the base from its files, and add it in."""
-        from palate.personal._lora_training import learn
-
         self._classifier = self._classifier.anew()
         adapter = self._classifier.attach(self.settings)
         found = learn(self._classifier, adapter, lessons, histories, self.settings, validate, self._report)

@@ -19,14 +19,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from palate.personal._base import linear_base, users_present
-from palate.personal._bradley_terry import BradleyTerrySettings
-from palate.personal._known import Known
+from palate.personal._bradley_terry import BradleyTerrySettings, linear_base
 from palate.personal._method import Method, Validate
-from palate.personal._mixtures import divergence, draw_logits, mixture_weights
 from palate.personal._optimise import optimise
-from palate.personal._own_vectors import Judged
-from palate.personal._pairs import Pairs
+from palate.personal._own_vectors import Judged, divergence, draw_logits, mixture_weights, users_present
+from palate.personal._pairs import Known, Pairs
 
 STEPS = 100
 

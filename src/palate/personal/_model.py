@@ -12,14 +12,12 @@ import numpy as np
 
 from palate.engine import require
 from palate.personal._features import Features
-from palate.personal._files import ModelFile, read_model, write_model
-from palate.personal._known import Known, know, know_all, know_view
-from palate.personal._method import Method, MethodSettings
-from palate.personal._methods import method_type, plug_in_source
-from palate.personal._pairs import Choice, Pairs, labelled, make_pairs
+from palate.personal._files import ModelFile, mark, read_model, write_model
+from palate.personal._folds import units
+from palate.personal._method import Method, MethodSettings, method_type, plug_in_source
+from palate.personal._pairs import Choice, Known, Pairs, know, know_all, know_view, labelled, make_pairs
 from palate.personal._private import PrivacySettings, learn_privately, standardise_publicly
 from palate.personal._tune import inner_splits, tune
-from palate.personal._units import units
 from palate.records import Ask, Comparison, Judgement, PalateError, Rating, User, View
 
 if TYPE_CHECKING:
@@ -262,9 +260,3 @@ class PersonalModel:
         model._trained = set(tensors.trained)
         model.chosen_by = kept.chosen_by
         return model
-
-
-def mark(prompt: str, responses: Sequence[str]) -> int:
-    """A number for a choice, whatever the order of its responses."""
-    words = "\x00".join([prompt, *sorted(responses)]).encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.sha256(words).digest()[:8], "big", signed=True)

@@ -18,13 +18,12 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from palate.personal._base import linear_base
+from palate.personal._bradley_terry import linear_base
 from palate.personal._gppl import GpplSettings, consensus
 from palate.personal._inducing import feature_map, learn_map
-from palate.personal._known import Known
-from palate.personal._logistic import own_weights
 from palate.personal._method import Method, Validate
-from palate.personal._pairs import Pairs
+from palate.personal._own_vectors import own_weights
+from palate.personal._pairs import Known, Pairs
 
 
 class PerUserSettings(GpplSettings, frozen=True, kw_only=True):

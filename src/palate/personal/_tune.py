@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from palate.personal._known import Known
+from palate.personal._folds import spread
 from palate.personal._method import Method, MethodSettings
-from palate.personal._pairs import Pairs
-from palate.personal._units import spread
+from palate.personal._pairs import Known, Pairs
 
 if TYPE_CHECKING:
     import torch

@@ -23,13 +23,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from palate.personal._base import linear_base, users_present
-from palate.personal._bradley_terry import BradleyTerrySettings
-from palate.personal._known import Known
+from palate.personal._bradley_terry import BradleyTerrySettings, linear_base
 from palate.personal._method import Method, Validate
 from palate.personal._optimise import optimise
-from palate.personal._own_vectors import Judged, gaussian, most_probable
-from palate.personal._pairs import Pairs
+from palate.personal._own_vectors import Judged, gaussian, most_probable, users_present
+from palate.personal._pairs import Known, Pairs
 
 STEPS = 100
 

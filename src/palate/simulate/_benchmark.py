@@ -18,8 +18,7 @@ import msgspec
 
 from palate.records import Benchmark, Card, Comparison, Judgement, PalateError, User
 from palate.simulate._pool import Offer, pool
-from palate.simulate._taste import Taste, contributions, taste_of, user_id, utility
-from palate.simulate._wording import private_truth, reason
+from palate.simulate._taste import Taste, contributions, private_truth, reason, taste_of, user_id, utility
 
 NOISE = 0.2
 """In units of utility, whose spread over texts is about one."""

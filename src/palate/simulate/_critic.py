@@ -1,4 +1,4 @@
-"""The critic `sim`: a simulated user says how much they like a text, and is right by definition."""
+"""The critic and the reward model `sim`: simulated users say how much they like a text, right by definition."""
 
 from __future__ import annotations
 
