@@ -27,7 +27,7 @@ from palate.personal._private import (
     privacy_curve,
     private_specs,
 )
-from palate.personal._recipe import TrainedModel, adapt_users, fit_method, load_personal, parse_method, read_choices
+from palate.personal._recipe import TrainedModel, adapt_users, load_personal, parse_method, read_choices
 from palate.personal._reproduce import REPRODUCTIONS, accuracy_lines, gain_lines, headroom_lines, reproduce
 from palate.personal._train import IMPERSONAL, train
 
@@ -58,7 +58,6 @@ __all__ = [
     "describe_model",
     "epsilons",
     "erase_user",
-    "fit_method",
     "gain_lines",
     "headroom_lines",
     "learn_privately",

@@ -59,10 +59,8 @@ def linear_base(pairs: Pairs, precision: float) -> Tensor:
     weights = torch.zeros(pairs.rows.shape[1], requires_grad=True)
 
     def loss() -> Tensor:
-        reward = pairs.rows @ weights
-        margin = reward[pairs.better] - reward[pairs.worse]
-        likely = (pairs.weight * torch.nn.functional.logsigmoid(margin)).sum()
-        return precision / 2 * weights.square().sum() - likely
+        margins = pairs.margins(pairs.rows @ weights)
+        return precision / 2 * weights.square().sum() - pairs.log_likelihood(margins)
 
     optimise([weights], loss)
     return weights.detach()

@@ -55,7 +55,7 @@ class Demographic(Method):
                 own = (member @ groups)[pairs.user]
                 margin = base + (differences * own).sum(1)
                 penalty = self.settings.group_precision / 2 * groups.square().sum()
-                return penalty - (pairs.weight * torch.nn.functional.logsigmoid(margin)).sum()
+                return penalty - pairs.log_likelihood(margin)
 
             optimise([groups], loss)
         self.shared["groups"] = groups.detach()

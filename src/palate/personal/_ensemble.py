@@ -118,10 +118,6 @@ class Ensemble(Method):
         states = [member.users(known) for member in self.members.values()]
         return [pack(own) for own in zip(*states, strict=True)]
 
-    def user(self, known: Known) -> Tensor:
-        """Every member's state of this user."""
-        return pack([member.user(known) for member in self.members.values()])
-
     def nobody(self) -> Tensor:
         """No member knows anything."""
         return pack([member.nobody() for member in self.members.values()])

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,25 +59,17 @@ class ModelTensors:
     trained: list[int]
 
 
-def write_model(
-    folder: Path,
-    kept: ModelFile,
-    *,
-    shared: Mapping[str, torch.Tensor],
-    features: Mapping[str, np.ndarray],
-    states: Sequence[torch.Tensor],
-    trained: Sequence[int],
-) -> Path:
+def write_model(folder: Path, kept: ModelFile, numbers: ModelTensors) -> Path:
     """Write both files; the JSON last, so that a folder with it is complete."""
     import torch
     from safetensors.torch import save
 
-    tensors = {f"shared.{name}": tensor.contiguous() for name, tensor in shared.items()}
-    tensors.update({name: torch.from_numpy(np.ascontiguousarray(rows)) for name, rows in features.items()})
-    if states:
-        tensors["users.states"] = torch.cat(list(states)).contiguous()
-        tensors["users.lengths"] = torch.tensor([len(state) for state in states])
-    tensors["trained"] = torch.tensor(list(trained), dtype=torch.int64)
+    tensors = {f"shared.{name}": tensor.contiguous() for name, tensor in numbers.shared.items()}
+    tensors.update({name: torch.from_numpy(np.ascontiguousarray(rows)) for name, rows in numbers.features.items()})
+    if numbers.states:
+        tensors["users.states"] = torch.cat(numbers.states).contiguous()
+        tensors["users.lengths"] = torch.tensor([len(state) for state in numbers.states])
+    tensors["trained"] = torch.tensor(numbers.trained, dtype=torch.int64)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / "model.safetensors", save(tensors))
@@ -149,8 +141,9 @@ def erase_user(
         features=kept.features,
     )
     if write and (erased.states or erased.marks):
-        users = [kept.users[place] for place in staying]
-        _write(folder, msgspec.structs.replace(kept, users=users), tensors, staying, trained)
+        left = msgspec.structs.replace(kept, users=[kept.users[place] for place in staying])
+        states = [tensors.states[place] for place in staying]
+        write_model(folder, left, replace(tensors, states=states, trained=trained))
     return erased
 
 
@@ -193,18 +186,7 @@ def strip_model(folder: Path, out: Path) -> Path:
     kept, tensors = read_model(folder)
     if (folder / ADAPTER).is_dir():
         shutil.copytree(folder / ADAPTER, out / ADAPTER, dirs_exist_ok=True)
-    return _write(out, msgspec.structs.replace(kept, users=[]), tensors, [], [])
-
-
-def _write(folder: Path, kept: ModelFile, tensors: ModelTensors, staying: list[int], trained: list[int]) -> Path:
-    return write_model(
-        folder,
-        kept,
-        shared=tensors.shared,
-        features=tensors.features,
-        states=[tensors.states[place] for place in staying],
-        trained=trained,
-    )
+    return write_model(out, msgspec.structs.replace(kept, users=[]), replace(tensors, states=[], trained=[]))
 
 
 def _finish_what_broke_off(folder: Path, user: str, *, write: bool) -> None:

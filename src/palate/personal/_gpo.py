@@ -132,7 +132,10 @@ class Gpo(InContext):
         return tokens + raised @ self.shared[f"{layer}.down"]
 
     def users(self, known: Sequence[Known]) -> list[Tensor]:
-        """Many users at once, padded to the longest of each batch."""
+        """A row for each example: what every block reads of it, and the logarithm of its weight.
+
+        Many users at once, padded to the longest of each batch.
+        """
         return [state for start in range(0, len(known), TOGETHER) for state in self._states(known[start:][:TOGETHER])]
 
     @torch.no_grad()
@@ -145,10 +148,6 @@ class Gpo(InContext):
         levels = self._read(self._examples(better, worse), where, weight)
         found = torch.cat([*levels, weight[..., None]], dim=2)[where]
         return list(torch.split(found, counts.tolist()))
-
-    def user(self, known: Known) -> Tensor:
-        """A row for each example: what every block reads of it, and the logarithm of its weight."""
-        return self.users([known])[0]
 
     def nobody(self) -> Tensor:
         """No examples."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from palate.engine import Failure, require
-from palate.personal._files import ModelFile, mark, read_model, write_model
+from palate.personal._files import ModelFile, ModelTensors, mark, read_model, write_model
 from palate.personal._lora_classifier import (
     LoraSettings,
     TunedClassifier,
@@ -34,7 +34,7 @@ from palate.personal._lora_classifier import (
 )
 from palate.personal._lora_training import Histories, Lesson, Report, inner_split, learn, remembered
 from palate.personal._model import EMPTY, UNKNOWN
-from palate.personal._pairs import Choice, labelled
+from palate.personal._pairs import choices_of, labelled
 from palate.records import Ask, Comparison, Judgement, PalateError, Part, Rating, User, View
 from palate.rewards import fit_view
 
@@ -119,9 +119,7 @@ class LoraModel:
         """
         if isinstance(user, str):
             user = User(id=user)
-        every: list[Choice] = list(labelled([], {user.id: user})[user.id])
-        every += [one for one in judgements if one not in every]
-        parts = remembered(user, every, self.settings)
+        parts = remembered(user, choices_of(user, judgements), self.settings)
         if not parts:
             raise PalateError(
                 f"nothing is known of user {user.id!r} that {self.name} could read; it reads judgements, posts, "
@@ -195,14 +193,8 @@ class LoraModel:
             seed=self.settings.seed,
             chosen_by=self.chosen_by,
         )
-        return write_model(
-            Path(folder),
-            kept,
-            shared={},
-            features={},
-            states=[_as_bytes(parts) for parts in self._remembered.values()],
-            trained=sorted(self._trained),
-        )
+        words = [_as_bytes(parts) for parts in self._remembered.values()]
+        return write_model(Path(folder), kept, ModelTensors({}, {}, words, sorted(self._trained)))
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = None) -> LoraModel:

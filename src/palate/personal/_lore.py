@@ -55,8 +55,7 @@ class LoRe(Method):
     def learn(self, pairs: Pairs, known: Sequence[Known], validate: Validate | None = None) -> None:
         """The base, then directions and all users' weights together; both by L-BFGS on all pairs at once."""
         base = linear_base(pairs, self.settings.precision)
-        reward = pairs.rows @ base
-        offset = reward[pairs.better] - reward[pairs.worse]
+        offset = pairs.margins(pairs.rows @ base)
         user, users = users_present(pairs)
         generator = torch.Generator().manual_seed(self.settings.seed)
         count = self.settings.directions
@@ -66,10 +65,10 @@ class LoRe(Method):
         def loss() -> Tensor:
             weights = torch.softmax(logits, 1)
             seen = pairs.rows @ (away - weights.mean(0) @ away).T
-            margin = offset + ((seen[pairs.better] - seen[pairs.worse]) * weights[user]).sum(1)
+            margin = offset + (pairs.margins(seen) * weights[user]).sum(1)
             penalty = self.settings.direction_precision * users / 2 * away.square().sum()
             penalty = penalty + self.settings.concentration * divergence(weights)
-            return penalty - (pairs.weight * torch.nn.functional.logsigmoid(margin)).sum()
+            return penalty - pairs.log_likelihood(margin)
 
         optimise([away, logits], loss, steps=STEPS)
         mean = torch.softmax(logits.detach(), 1).mean(0)
@@ -82,10 +81,6 @@ class LoRe(Method):
         scores = (judged.better - judged.worse) @ self.shared["directions"].T
         nothing = torch.zeros(len(scores))
         return mixture_weights(judged, scores, nothing, self.shared["mean"], self.settings.concentration)
-
-    def user(self, known: Known) -> Tensor:
-        """The most probable weights given the user's judgements."""
-        return self.users([known])[0]
 
     def nobody(self) -> Tensor:
         """The mean weights, with which the reward is that of everybody."""

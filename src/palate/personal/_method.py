@@ -48,6 +48,8 @@ class Method(ABC):
         """Everything learned from everybody; what is saved."""
         self.about: dict[str, object] = {}
         """Anything else that has to be saved, as JSON."""
+        if type(self).user is Method.user and type(self).users is Method.users:
+            raise TypeError(f"{type(self).__name__} has to define user or users")
 
     @abstractmethod
     def learn(self, pairs: Pairs, known: Sequence[Known], validate: Validate | None = None) -> None:
@@ -57,9 +59,9 @@ class Method(ABC):
         so that learning again without it stops at the same place.
         """
 
-    @abstractmethod
     def user(self, known: Known) -> torch.Tensor:
         """The state of a user of whom this is known. Called for users of the training data and for others."""
+        return self.users([known])[0]
 
     @abstractmethod
     def nobody(self) -> torch.Tensor:
@@ -73,7 +75,7 @@ class Method(ABC):
         """
 
     def users(self, known: Sequence[Known]) -> list[torch.Tensor]:
-        """States of many users; methods that can do better than one after the other say how."""
+        """States of many users; a method that can do better than one after the other defines this instead of `user`."""
         return [self.user(one) for one in known]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palate.personal._features import Features
-from palate.records import Comparison, Judgement, User, View
+from palate.records import Ask, Comparison, Judgement, User, View
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +46,17 @@ class Pairs:
     @property
     def differences(self) -> torch.Tensor:
         """(pairs, features): what was taken minus what was left."""
-        return self.rows[self.better] - self.rows[self.worse]
+        return self.margins(self.rows)
+
+    def margins(self, values: torch.Tensor) -> torch.Tensor:
+        """(pairs, ...): by how much what was taken exceeds what was left, in values of texts."""
+        return values[self.better] - values[self.worse]
+
+    def log_likelihood(self, margins: torch.Tensor) -> torch.Tensor:
+        """Of the choices, where the reward of what was taken exceeds the other by these margins."""
+        import torch
+
+        return (self.weight * torch.nn.functional.logsigmoid(margins)).sum()
 
     def only(self, where: torch.Tensor) -> Pairs:
         """Some of the pairs, of the same users and texts."""
@@ -68,7 +78,7 @@ class Pairs:
         return list(torch.split(order, counts.tolist()))
 
 
-def offered(choices: Sequence[Choice]) -> tuple[list[str], list[str], list[int | None]]:
+def offered(choices: Sequence[Choice | Ask]) -> tuple[list[str], list[str], list[int | None]]:
     """Every response with its prompt and, where it was recorded, the place at which it was shown."""
     prompts = [choice.prompt for choice in choices for _ in choice.responses]
     responses = [response for choice in choices for response in choice.responses]
@@ -205,3 +215,9 @@ def know_all(pairs: Pairs, users: Mapping[str, User], features: Features, uses: 
             pairs.by_user(), by_user, groups if "groups" in uses else [()] * len(groups), strict=True
         )
     ]
+
+
+def choices_of(user: User, judgements: Sequence[Judgement] = ()) -> list[Choice]:
+    """Every choice in a user's history, and these judgements beside it, each once."""
+    own = labelled([], {user.id: user})[user.id]
+    return own + [one for one in judgements if one not in own]

@@ -68,8 +68,7 @@ class Pal(Method):
         on that.
         """
         base = linear_base(pairs, self.settings.precision)
-        reward = pairs.rows @ base
-        offset = reward[pairs.better] - reward[pairs.worse]
+        offset = pairs.margins(pairs.rows @ base)
         user, users = users_present(pairs)
         generator = torch.Generator().manual_seed(self.settings.seed)
         count, dimensions = self.settings.prototypes, self.settings.dimensions
@@ -83,11 +82,11 @@ class Pal(Method):
             place = torch.tanh(pairs.rows @ pull.T / (2 * scale))
             towards = 2 * scale * place @ normalize(prototypes).T
             far = scale * place.square().sum(1)
-            margin = offset + ((towards[pairs.better] - towards[pairs.worse]) * weights[user]).sum(1)
+            margin = offset + (pairs.margins(towards) * weights[user]).sum(1)
             margin = margin - far[pairs.better] + far[pairs.worse]
             penalty = self.settings.map_precision * users / 2 * pull.square().sum()
             penalty = penalty + self.settings.concentration * divergence(weights)
-            return penalty - (pairs.weight * torch.nn.functional.logsigmoid(margin)).sum()
+            return penalty - pairs.log_likelihood(margin)
 
         optimise([pull, prototypes, logits], loss, steps=STEPS)
         self.shared = {
@@ -105,10 +104,6 @@ class Pal(Method):
         offset = (judged.better - judged.worse) @ self.shared["weights"]
         offset = offset - scale * (better.square().sum(1) - worse.square().sum(1))
         return mixture_weights(judged, scores, offset, self.shared["mean"], self.settings.concentration)
-
-    def user(self, known: Known) -> Tensor:
-        """The most probable mixture weights given the user's judgements."""
-        return self.users([known])[0]
 
     def nobody(self) -> Tensor:
         """The mean weights: an ideal point in the middle of everybody's."""

@@ -61,7 +61,7 @@ class PerUser(Method):
             self.shared["weights"] = linear_base(pairs, self.settings.precision)
 
     def users(self, known: Sequence[Known]) -> list[Tensor]:
-        """All users at once, in batches of like numbers of judgements."""
+        """Newton's method on each user's own judgements, in batches of like numbers of them."""
         counts = [len(one.better) for one in known]
         if not sum(counts):
             return [self.nobody() for _ in known]
@@ -75,10 +75,6 @@ class PerUser(Method):
             self.settings.own_precision,
         )
         return [row[None] for row in own]
-
-    def user(self, known: Known) -> Tensor:
-        """Newton's method on the user's own judgements."""
-        return self.users([known])[0]
 
     def nobody(self) -> Tensor:
         """Nothing is added."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from palate.personal._features import Features
+from palate.personal._files import describe_model
 from palate.personal._folds import Fold
 from palate.personal._lora import LoraModel
 from palate.personal._lora_classifier import LoraSettings, base_fingerprint
@@ -41,40 +42,6 @@ def parse_method(spec: str) -> tuple[str, PrivacySettings | None]:
         return name, msgspec.convert(dict(parsed.options), PrivacySettings, strict=False)
     except msgspec.ValidationError as error:
         raise PalateError(f"{spec!r}: {error}") from None
-
-
-def fit_method(
-    spec: str,
-    features: str,
-    seed: int,
-    comparisons: Sequence[Comparison],
-    users: Mapping[str, User],
-    settings: MethodSettings | None = None,
-) -> PersonalModel:
-    """A model of this method, trained."""
-    name, privacy = parse_method(spec)
-    return PersonalModel(name, features=features, seed=seed).fit(comparisons, users, settings, privacy)
-
-
-def choose_settings(spec: str, features: str, seed: int, folds: Sequence[Fold]) -> MethodSettings | None:
-    """The settings for all of these folds, chosen on what none of them holds out; None where privacy forbids it."""
-    name, privacy = parse_method(spec)
-    if privacy is not None:
-        return None
-    open_items = set.intersection(*({item.id for item in fold.train} for fold in folds))
-    users = {}
-    for name_of_user, own in folds[0].trained_users.items():
-        held = [fold.trained_users[name_of_user] for fold in folds if name_of_user in fold.trained_users]
-        if len(held) == len(folds):
-            judgements = set.intersection(*(set(user.judgements) for user in held))
-            posts = set.intersection(*(set(user.posts) for user in held))
-            users[name_of_user] = msgspec.structs.replace(
-                own,
-                judgements=tuple(one for one in own.judgements if one in judgements),
-                posts=tuple(post for post in own.posts if post in posts),
-            )
-    train = [item for item in folds[0].train if item.id in open_items]
-    return PersonalModel(name, features=features, seed=seed).choose(train, users)
 
 
 def read_choices(
@@ -111,8 +78,27 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         return identity | {"method_source": source} if source else identity
 
     def choose(self, method: str, folds: Sequence[Fold]) -> MethodSettings | None:
-        """The settings for all of these folds; None where `fit` finds them by itself."""
-        return None if method in TUNED else choose_settings(method, self.features, self.seed, folds)
+        """The settings for all of these folds, chosen on what none of them holds out.
+
+        None where `fit` finds them by itself, and where privacy forbids to choose.
+        """
+        name, privacy = parse_method(method)
+        if name in TUNED or privacy is not None:
+            return None
+        open_items = set.intersection(*({item.id for item in fold.train} for fold in folds))
+        users = {}
+        for name_of_user, own in folds[0].trained_users.items():
+            held = [fold.trained_users[name_of_user] for fold in folds if name_of_user in fold.trained_users]
+            if len(held) == len(folds):
+                judgements = set.intersection(*(set(user.judgements) for user in held))
+                posts = set.intersection(*(set(user.posts) for user in held))
+                users[name_of_user] = msgspec.structs.replace(
+                    own,
+                    judgements=tuple(one for one in own.judgements if one in judgements),
+                    posts=tuple(post for post in own.posts if post in posts),
+                )
+        train = [item for item in folds[0].train if item.id in open_items]
+        return PersonalModel(name, features=self.features, seed=self.seed).choose(train, users)
 
     def fit(
         self,
@@ -128,23 +114,14 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         if method in TUNED:
             tuned = LoraSettings(base=self.base, seed=self.seed, remember=remember)
             return LoraModel(tuned, report=report).fit(comparisons, users)
-        return fit_method(method, self.features, self.seed, comparisons, users, settings)
+        name, privacy = parse_method(method)
+        model = PersonalModel(name, features=self.features, seed=self.seed)
+        return model.fit(comparisons, users, settings, privacy)
 
 
 def load_personal(folder: str | Path) -> TrainedModel:
     """The trained model in a folder, as `--rm personal:FOLDER` calls it."""
-    return LoraModel.load(folder) if _method(Path(folder)) in TUNED else PersonalModel.load(folder)
-
-
-class _Described(msgspec.Struct):
-    method: str
-
-
-def _method(folder: Path) -> str:
-    try:
-        return msgspec.json.decode((folder / "model.json").read_bytes(), type=_Described).method
-    except (OSError, msgspec.DecodeError):
-        return ""  # loading says what is wrong
+    return LoraModel.load(folder) if describe_model(Path(folder)).method in TUNED else PersonalModel.load(folder)
 
 
 def adapt_users(model: TrainedModel, benchmark: Benchmark, user: str | None = None) -> TrainedModel:

@@ -61,8 +61,7 @@ class UserEmbedding(Method):
     def learn(self, pairs: Pairs, known: Sequence[Known], validate: Validate | None = None) -> None:
         """The base, then factors and all users' vectors together; both by L-BFGS on all pairs at once."""
         weights = linear_base(pairs, self.settings.precision)
-        reward = pairs.rows @ weights
-        base = reward[pairs.better] - reward[pairs.worse]
+        base = pairs.margins(pairs.rows @ weights)
         user, users = users_present(pairs)
         factors, own = self._start(pairs.rows.shape[1], users)
         strength = self.settings.factor_precision * users
@@ -74,7 +73,7 @@ class UserEmbedding(Method):
             penalty = strength / 2 * factors["map"].square().sum() + own.square().sum() / 2
             if "bias" in factors:
                 penalty = penalty + factors["bias"].square().sum() / 2
-            return penalty - (pairs.weight * torch.nn.functional.logsigmoid(margin)).sum()
+            return penalty - pairs.log_likelihood(margin)
 
         optimise([*factors.values(), own], loss, steps=STEPS)
         self.shared = {"weights": weights, **{name: one.detach() for name, one in self._scaled(factors).items()}}
@@ -138,10 +137,6 @@ class UserEmbedding(Method):
 
         start = torch.zeros(len(known), self.settings.rank)
         return [row[None] for row in most_probable(start, judged, margins, gaussian(1.0)).float()]
-
-    def user(self, known: Known) -> Tensor:
-        """The most probable vector given the user's judgements."""
-        return self.users([known])[0]
 
     def nobody(self) -> Tensor:
         """The middle of the prior."""
