@@ -29,7 +29,7 @@ def attack(
 ) -> None:
     """Try to tell whose choices a model was trained on, by shadow models trained on random halves of the users.
 
-    The same command goes on where it stopped.
+    Run the same command again to resume.
 
     Parameters
     ----------

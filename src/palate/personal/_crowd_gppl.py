@@ -30,7 +30,7 @@ from palate.personal._optimise import optimise
 from palate.personal._pairs import Known, Pairs
 
 _UPDATES = 2
-"""Of the users' weights in each round: the next round goes on where they stand."""
+"""Of the users' weights in each round: the next round resumes from them."""
 _DESCENT = 5
 """Steps towards the best tastes in each round; the next round has another bound to climb."""
 _MOST_UPDATES = 50

@@ -62,17 +62,20 @@ def units(choices: Sequence[Choice]) -> NDArray[np.intp]:
     """
     links = Links(choices)
     names: dict[str, int] = {}
-    rows, columns = [], []
-    for place, choice in enumerate(choices):
-        for link in sorted(links.of(choice)):
-            rows.append(place)
-            columns.append(names.setdefault(link, len(names)))
-    size = len(choices) + len(names)
-    graph = coo_array(
-        (np.ones(len(rows), np.int8), (np.array(rows, int), np.array(columns, int) + len(choices))), shape=(size, size)
-    )
-    _, component = connected_components(graph, directed=False)
+    ties = [
+        (place, len(choices) + names.setdefault(link, len(names)))
+        for place, choice in enumerate(choices)
+        for link in sorted(links.of(choice))
+    ]
+    component = _components(ties, len(choices) + len(names))
     return np.unique(component[: len(choices)], return_inverse=True)[1]
+
+
+def _components(ties: Sequence[tuple[int, int]], size: int) -> NDArray[np.intp]:
+    """For each of the nodes 0 to `size` - 1 a code; those that are tied, directly or through others, have one code."""
+    rows, columns = np.array(ties, int).reshape(-1, 2).T
+    graph = coo_array((np.ones(len(ties), np.int8), (rows, columns)), shape=(size, size))
+    return connected_components(graph, directed=False)[1].astype(np.intp)
 
 
 def spread(codes: NDArray[np.intp], parts: int, seed: int) -> NDArray[np.intp]:
@@ -150,12 +153,13 @@ def _seen(benchmark: Benchmark, folds: int, seed: int) -> list[Fold]:
     asked = {item.id for own_items in later.values() for item in own_items}
     unit = units(items)
     part = spread(unit, min(folds, int(unit.max()) + 1), seed)[unit].tolist()
+    with_part = list(zip(items, part, strict=True))
     histories = _Histories(benchmark)
     found = []
     for number in range(max(part) + 1):
-        held = [item for item, own in zip(items, part, strict=True) if own == number]
+        held = [item for item, own in with_part if own == number]
         test = [item for item in held if item.id in asked]
-        train = [item for item, own in zip(items, part, strict=True) if own != number and item.id in earlier]
+        train = [item for item, own in with_part if own != number and item.id in earlier]
         found.append(histories.fold(f"{number + 1}", train, test, held, benchmark.users, later))
     return found
 
@@ -181,22 +185,19 @@ def _unseen(benchmark: Benchmark, parts: dict[str, set[str]], folds: int, seed: 
     items = benchmark.comparisons
     unit = units(items)
     unit_part = spread(unit, min(folds, int(unit.max()) + 1), seed)
+    with_unit = list(zip(items, unit.tolist(), strict=True))
     owners: dict[int, set[str]] = {}
-    for item, own in zip(items, unit.tolist(), strict=True):
+    for item, own in with_unit:
         owners.setdefault(own, set()).add(item.user_id)
     histories = _Histories(benchmark)
     found = []
     for number, (name, users) in enumerate(parts.items()):
         private = {own for own, who in owners.items() if who <= users}
         shared = {own for own in owners if unit_part[own] == number % (int(unit_part.max()) + 1)}
-        asked = {
-            own
-            for item, own in zip(items, unit.tolist(), strict=True)
-            if item.user_id in users and own in (private | shared)
-        }
-        test = [i for i, own in zip(items, unit.tolist(), strict=True) if i.user_id in users and own in asked]
-        train = [i for i, own in zip(items, unit.tolist(), strict=True) if i.user_id not in users and own not in asked]
-        held = [i for i, own in zip(items, unit.tolist(), strict=True) if own in asked]
+        asked = {own for item, own in with_unit if item.user_id in users and own in (private | shared)}
+        held = [item for item, own in with_unit if own in asked]
+        test = [item for item in held if item.user_id in users]
+        train = [item for item, own in with_unit if item.user_id not in users and own not in asked]
         found.append(histories.fold(name, train, test, held, set(benchmark.users) - users))
     return found
 
@@ -207,9 +208,7 @@ def _user_folds(benchmark: Benchmark, folds: int, seed: int) -> dict[str, set[st
     place = {user: index for index, user in enumerate(users)}
     owner = {item.id: place[item.user_id] for item in benchmark.comparisons}
     ties = [(owner[item.id], owner[item.twin]) for item in benchmark.comparisons if item.twin in owner]
-    rows, columns = zip(*ties, strict=True) if ties else ((), ())
-    graph = coo_array((np.ones(len(ties)), (rows, columns)), shape=(len(users), len(users)))
-    _, cluster = connected_components(graph, directed=False)
+    cluster = _components(ties, len(users))
     codes = np.array([cluster[owner[item.id]] for item in benchmark.comparisons])
     part = spread(codes, min(folds, int(codes.max()) + 1), seed)
     parts: dict[str, set[str]] = {}
@@ -237,14 +236,14 @@ def _leave_out_category(benchmark: Benchmark) -> list[Fold]:
     categories = sorted({item.category for item in benchmark.comparisons if item.category})
     if len(categories) < 2:
         raise PalateError(f"leave-out:category needs two categories or more; {benchmark.card.name} has fewer")
-    unit = units(benchmark.comparisons).tolist()
+    with_unit = list(zip(benchmark.comparisons, units(benchmark.comparisons).tolist(), strict=True))
     histories = _Histories(benchmark)
     found = []
     for category in categories:
-        asked = {own for item, own in zip(benchmark.comparisons, unit, strict=True) if item.category == category}
+        asked = {own for item, own in with_unit if item.category == category}
         test = [item for item in benchmark.comparisons if item.category == category]
-        train = [item for item, own in zip(benchmark.comparisons, unit, strict=True) if own not in asked]
-        held = [item for item, own in zip(benchmark.comparisons, unit, strict=True) if own in asked]
+        train = [item for item, own in with_unit if own not in asked]
+        held = [item for item, own in with_unit if own in asked]
         found.append(histories.fold(category, train, test, held, benchmark.users))
     return found
 

@@ -29,7 +29,7 @@ EPISODES = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class EpisodeBatch:
     """Some episodes, one a row, padded; whatever is in neither mask is padding or was left out."""
 
     pair: Tensor
@@ -77,7 +77,7 @@ class Episodes:
         self._chance = torch.rand(int(self._thread.max()) + 1, generator=self.generator)
         self._drawn = 0
 
-    def draw(self, places: Tensor) -> Batch:
+    def draw(self, places: Tensor) -> EpisodeBatch:
         """The episodes at these places. After a whole round, the next begins with a new order."""
         if self._drawn >= len(self):
             self._shuffle()
@@ -88,7 +88,7 @@ class Episodes:
         pair = self._order[(self._start[places][:, None] + slot).clamp(max=len(self._order) - 1)]
         share = torch.rand(len(places), 1, generator=self.generator)
         told = present & (self._chance[self._thread[pair]] < share)
-        return Batch(pair, told, present & ~told, *self._draw_posts(owner))
+        return EpisodeBatch(pair, told, present & ~told, *self._draw_posts(owner))
 
     def _draw_posts(self, owner: Tensor) -> tuple[Tensor, Tensor]:
         """Places of each owner's posts, and which of them are shown: of some owners many, of others few."""
@@ -143,7 +143,7 @@ class InContextSettings(BradleyTerrySettings, frozen=True, kw_only=True):
     best of many epochs on a few held-out questions adds a little by luck alone."""
 
 
-class InContext(Method):
+class InContextMethod(Method):
     """The impersonal reward w·x, found first and then held, plus a personal part that is zero without context.
 
     Where the inner split says that the personal part helps too little, it is left out, and `epochs` is 0.
@@ -156,7 +156,7 @@ class InContext(Method):
         """Starting values of everything trained, under which the personal part is zero for everybody."""
 
     @abstractmethod
-    def _loss(self, batch: Batch, episodes: Episodes, pairs: Pairs) -> Tensor:
+    def _loss(self, batch: EpisodeBatch, episodes: Episodes, pairs: Pairs) -> Tensor:
         """What training makes small."""
 
     def learn(self, pairs: Pairs, known: Sequence[Known], validate: Validate | None = None) -> None:

@@ -81,7 +81,7 @@ class LoraModel:
         """Learn from comparisons and from the judgements in the users' histories.
 
         With `stop_early`, and users enough, the number of epochs is found first on held-out users and items;
-        then the model is trained for so many on everything.
+        then the model is trained for that many on everything.
         """
         choices = {user: own for user, own in labelled(comparisons, users).items() if own}
         if not choices:
@@ -105,7 +105,7 @@ class LoraModel:
         self, lessons: Sequence[Lesson], histories: Histories, validate: Sequence[Lesson] = ()
     ) -> tuple[int, float | None]:
         """Train an adapter from nothing on the base from its files, and add it in."""
-        self._classifier = self._classifier.anew()
+        self._classifier = self._classifier.reload()
         adapter = self._classifier.attach(self.settings)
         found = learn(self._classifier, adapter, lessons, histories, self.settings, validate, self._report)
         self._weights = adapter.weights()
@@ -156,7 +156,7 @@ class LoraModel:
         return [_rating(scores, note or cut) for scores, (_, note), (_, cut) in zip(found, shown, fitted, strict=True)]
 
     def _shown(self, ask: Ask) -> tuple[Ask, str | None]:
-        """The ask with the words that its view stands for, and a note where a user was named in vain."""
+        """The ask with the words that its view stands for, and a note where the user who is named is not known."""
         if ask.view.parts or ask.view.user_id is None:
             return ask, None
         if not ask.view.by_name:

@@ -53,7 +53,7 @@ class LoraSettings(MethodSettings, frozen=True, kw_only=True):
     epochs: int = 4
     """The most passes over the choices; early stopping may make it fewer."""
     patience: int = 1
-    """After so many epochs without a gain on held-out users, training stops."""
+    """Epochs without a gain on held-out users after which training stops."""
     choices_per_step: int = 16
     """How many choices' gradients are added up before the weights move."""
     batch_tokens: int = 16_384
@@ -93,7 +93,7 @@ class TunedClassifier(LocalClassifier):
         kind = "AutoModelForSequenceClassification"
         return self._load(kind, new={f"{HEAD}.weight"}, config=self._config)
 
-    def anew(self) -> TunedClassifier:
+    def reload(self) -> TunedClassifier:
         """The same base from its files, whatever was added to this one."""
         return TunedClassifier(self.name, **self._options)
 
@@ -201,7 +201,7 @@ def write_adapter(folder: Path, settings: LoraSettings, weights: Mapping[str, to
 
 
 def read_adapter(folder: Path, expected: object) -> dict[str, torch.Tensor]:
-    """The weights, if they are those that `model.json` speaks of."""
+    """The weights, if they are those that `model.json` names."""
     from safetensors.torch import load
 
     try:
@@ -210,6 +210,6 @@ def read_adapter(folder: Path, expected: object) -> dict[str, torch.Tensor]:
         raise PalateError(f"the model in {folder} cannot be read: {error}") from error
     if hashlib.sha256(content).hexdigest() != expected:
         raise PalateError(
-            f"the model in {folder} is damaged: its adapter is not the one that model.json speaks of. Train it again."
+            f"the model in {folder} is damaged: its adapter is not the one that model.json names. Train it again."
         )
     return dict(load(content))

@@ -63,8 +63,8 @@ class Histories:
         if draw.random() < settings.impersonal:
             return _ask(lesson.choice, View(name="none"))
         judgements, posts = self._visible(lesson)
-        judgements = draw.sample(judgements, min(len(judgements), draw.randint(1, settings.most_judgements)))
-        posts = draw.sample(posts, min(len(posts), draw.randint(0, settings.most_posts)))
+        judgements = _sample(draw, judgements, draw.randint(1, settings.most_judgements))
+        posts = _sample(draw, posts, draw.randint(0, settings.most_posts))
         fixed = [part for part in _fixed(self._users.get(lesson.user)) if draw.random() < 0.5]
         return _ask(lesson.choice, _view(fixed, judgements, posts))
 
@@ -72,8 +72,8 @@ class Histories:
         """With as much of the history as a view may hold; always the same."""
         draw = random.Random(f"{settings.seed} {lesson.number}")
         judgements, posts = self._visible(lesson)
-        judgements = draw.sample(judgements, min(len(judgements), settings.most_judgements))
-        posts = draw.sample(posts, min(len(posts), settings.most_posts))
+        judgements = _sample(draw, judgements, settings.most_judgements)
+        posts = _sample(draw, posts, settings.most_posts)
         return _ask(lesson.choice, _view(_fixed(self._users.get(lesson.user)), judgements, posts))
 
     def _visible(self, lesson: Lesson) -> tuple[list[Judgement], list[Post]]:
@@ -90,6 +90,10 @@ class Histories:
             if came_before(post, lesson.choice) and not _tells(post, lesson.choice)
         ]
         return judgements, posts
+
+
+def _sample(draw: random.Random, events: Sequence[Event], most: int) -> list[Event]:
+    return draw.sample(events, min(len(events), most))
 
 
 def _tells(post: Post, choice: Choice) -> bool:
@@ -131,14 +135,8 @@ def _ask(choice: Choice, view: View) -> Ask:
 def _judgement(choice: Choice) -> Judgement:
     if not isinstance(choice, Comparison):
         return choice
-    return Judgement(
-        id=choice.id,
-        prompt=choice.prompt,
-        responses=choice.responses,
-        preferred=choice.preferred,
-        date=choice.date,
-        sequence=choice.sequence,
-    )
+    shared = ("id", "prompt", "responses", "preferred", "date", "sequence")
+    return Judgement(**{field: getattr(choice, field) for field in shared})
 
 
 @dataclass(frozen=True)
@@ -180,7 +178,7 @@ def learn(
 ) -> tuple[int, float | None]:
     """Learn from the lessons; the number of epochs that were worth it, and what `validate` then scored.
 
-    With `validate`, the adapter is put back to where its users' choices were foretold best.
+    With `validate`, the adapter is put back to where its users' choices were predicted best.
     """
     import torch
 
@@ -209,7 +207,7 @@ def learn(
             adapter.train(False)
             if not asked:
                 continue
-            score = foretold(classifier, asked, settings)
+            score = log_likelihood(classifier, asked, settings)
             if score > best:
                 best, best_epoch, kept = score, epoch, adapter.weights()
             elif epoch - best_epoch >= settings.patience:
@@ -221,7 +219,7 @@ def learn(
 
 
 def _steps(lessons: Sequence[Lesson], settings: LoraSettings, epoch: int) -> Iterator[tuple[int, list[Lesson]]]:
-    """The lessons in an order of this epoch's own, so many at a time, with how many came before."""
+    """The lessons in this epoch's own order, a step at a time, with how many came before."""
     order = np.random.default_rng([settings.seed, epoch]).permutation(len(lessons)).tolist()
     for start in range(0, len(order), settings.choices_per_step):
         yield start, [lessons[place] for place in order[start : start + settings.choices_per_step]]
@@ -242,11 +240,11 @@ def _descend(
         (losses(classifier, some).sum() / len(reads)).backward()  # type: ignore[no-untyped-call]
     norm = torch.nn.utils.clip_grad_norm_(adapter.parameters, 1.0)
     if not torch.isfinite(norm):
-        raise PalateError("training went astray: gradients are not finite numbers. Set a lower learning rate.")
+        raise PalateError("training diverged: gradients are not finite numbers. Set a lower learning rate.")
     descent.step()
 
 
-def foretold(classifier: TunedClassifier, reads: Sequence[Read], settings: LoraSettings) -> float:
+def log_likelihood(classifier: TunedClassifier, reads: Sequence[Read], settings: LoraSettings) -> float:
     """The mean log-likelihood of choices."""
     import torch
 

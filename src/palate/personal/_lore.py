@@ -22,7 +22,7 @@ from torch import Tensor
 from palate.personal._bradley_terry import BradleyTerrySettings, linear_base
 from palate.personal._method import Method, Validate
 from palate.personal._optimise import optimise
-from palate.personal._own_vectors import Judged, divergence, draw_logits, mixture_weights, users_present
+from palate.personal._own_vectors import Judgements, divergence, draw_logits, mixture_weights, users_present
 from palate.personal._pairs import Known, Pairs
 
 STEPS = 100
@@ -77,7 +77,7 @@ class LoRe(Method):
 
     def users(self, known: Sequence[Known]) -> list[Tensor]:
         """The most probable weights of each, all users at once."""
-        judged = Judged.of(known)
+        judged = Judgements.of(known)
         scores = (judged.better - judged.worse) @ self.shared["directions"].T
         nothing = torch.zeros(len(scores))
         return mixture_weights(judged, scores, nothing, self.shared["mean"], self.settings.concentration)

@@ -30,7 +30,7 @@ Prior = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class Judgements:
     """The judgements of many users, laid end to end."""
 
     better: Tensor
@@ -44,7 +44,7 @@ class Judged:
     users: int
 
     @classmethod
-    def of(cls, known: Sequence[Known]) -> Judged:
+    def of(cls, known: Sequence[Known]) -> Judgements:
         """Everything that is known of these users' choices."""
         counts = torch.tensor([len(one.better) for one in known])
         return cls(
@@ -74,7 +74,7 @@ def gaussian(precision: float) -> Prior:
     return prior
 
 
-def most_probable(start: Tensor, judged: Judged, margins: Margins, prior: Prior) -> Tensor:
+def most_probable(start: Tensor, judged: Judgements, margins: Margins, prior: Prior) -> Tensor:
     """(users, s): where each user's posterior is highest, sought from `start` in double precision.
 
     Where margins are not linear in the vector their own curvature is left out (Gauss-Newton), and each user's
@@ -108,7 +108,7 @@ def most_probable(start: Tensor, judged: Judged, margins: Margins, prior: Prior)
     return vectors
 
 
-def _step(vectors: Tensor, judged: Judged, margins: Margins, prior: Prior) -> Tensor:
+def _step(vectors: Tensor, judged: Judgements, margins: Margins, prior: Prior) -> Tensor:
     margin, slope = margins(vectors)
     won = torch.sigmoid(margin)
     _, gradient, curvature = prior(vectors)
@@ -145,7 +145,9 @@ def near_mean(mean: Tensor, concentration: float) -> Prior:
     return prior
 
 
-def mixture_weights(judged: Judged, scores: Tensor, offset: Tensor, mean: Tensor, concentration: float) -> list[Tensor]:
+def mixture_weights(
+    judged: Judgements, scores: Tensor, offset: Tensor, mean: Tensor, concentration: float
+) -> list[Tensor]:
     """Each user's (1, k) most probable weights, where the margin of a judgement is offset + a_u . scores."""
     scores, offset = scores.double(), offset.double()
     centre = mean.double() / mean.double().sum()

@@ -27,7 +27,7 @@ from torch.nn.functional import normalize
 from palate.personal._bradley_terry import BradleyTerrySettings, linear_base
 from palate.personal._method import Method, Validate
 from palate.personal._optimise import optimise
-from palate.personal._own_vectors import Judged, divergence, draw_logits, mixture_weights, users_present
+from palate.personal._own_vectors import Judgements, divergence, draw_logits, mixture_weights, users_present
 from palate.personal._pairs import Known, Pairs
 
 STEPS = 100
@@ -98,7 +98,7 @@ class Pal(Method):
 
     def users(self, known: Sequence[Known]) -> list[Tensor]:
         """The most probable mixture weights of each, all users at once; |z_u|^2 leaves every margin."""
-        judged, scale = Judged.of(known), self.settings.scale
+        judged, scale = Judgements.of(known), self.settings.scale
         better, worse = self._place(judged.better), self._place(judged.worse)
         scores = 2 * scale * (better - worse) @ self.shared["prototypes"].T
         offset = (judged.better - judged.worse) @ self.shared["weights"]

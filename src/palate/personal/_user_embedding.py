@@ -26,7 +26,7 @@ from torch.nn.functional import normalize
 from palate.personal._bradley_terry import BradleyTerrySettings, linear_base
 from palate.personal._method import Method, Validate
 from palate.personal._optimise import optimise
-from palate.personal._own_vectors import Judged, gaussian, most_probable, users_present
+from palate.personal._own_vectors import Judgements, gaussian, most_probable, users_present
 from palate.personal._pairs import Known, Pairs
 
 STEPS = 100
@@ -127,7 +127,7 @@ class UserEmbedding(Method):
 
     def users(self, known: Sequence[Known]) -> list[Tensor]:
         """The most probable vector of each, all users at once."""
-        judged = Judged.of(known)
+        judged = Judgements.of(known)
         base = ((judged.better - judged.worse) @ self.shared["weights"]).double()
         better, worse = (self._project(rows, self.shared).double() for rows in (judged.better, judged.worse))
 

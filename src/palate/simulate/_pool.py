@@ -39,7 +39,7 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 def pool(seed: int, source: str = "mini", data_dir: Path | None = None) -> list[Offer]:
-    """Every offer, edited anew for each seed, in an order that depends on the seed."""
+    """Every offer, edited differently for each seed, in an order that depends on the seed."""
     if source not in SOURCES:
         raise PalateError(f"option texts={source}: it is {' or '.join(SOURCES)}")
     benchmark = load_benchmark(source, data_dir=data_dir)

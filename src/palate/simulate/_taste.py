@@ -76,7 +76,7 @@ def topic_share(text: str, topic: str) -> float:
 
 
 FARTHEST = 3.0
-"""A text further from the centre than so many scales is no more extreme: nobody's utility is without end."""
+"""A text further from the centre than this many scales is no more extreme: nobody's utility is without end."""
 FEWEST_LOVES, MOST_LOVES = 2, 4
 
 STANDARD: dict[str, tuple[float, float]] = {

@@ -50,7 +50,7 @@ def aspect_part(aspect: Aspect) -> Part:
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """At most so many words or tokens of profile. The prompt and the responses are never cut.
+    """The most words or tokens of profile. The prompt and the responses are never cut.
 
     >>> parse_budget("words:300")
     Budget(amount=300, unit='words')
