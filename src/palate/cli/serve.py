@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from palate.serve._served import Served
+    from palate.serve._models import Served
 
 
 def serve(
@@ -23,11 +23,11 @@ def serve(
     budget: str | None = None,
     host: str = "127.0.0.1",
     port: int = 8300,
-    most_wait_ms: float = 5,
+    max_wait_ms: float = 5,
     batch: int = 256,
     queue: int = 1024,
-    most_bytes: int = 16 * 2**20,
-    most_responses: int = 4096,
+    max_bytes: int = 16 * 2**20,
+    max_responses: int = 4096,
     data: Path | None = None,
 ) -> None:
     """Serve reward models over HTTP until you stop it.
@@ -51,15 +51,15 @@ def serve(
         The address to listen at.
     port
         The port to listen at; 0 takes any free one.
-    most_wait_ms
+    max_wait_ms
         How long to wait for another request before rating a batch, in milliseconds.
     batch
         Number of responses rated at a time, approximately.
     queue
         Maximum number of requests held at a time. Further requests get 503 with Retry-After.
-    most_bytes
+    max_bytes
         Maximum size of a request body, in bytes.
-    most_responses
+    max_responses
         Maximum number of responses in one request.
     data
         Folder of data sets that palate does not ship [default: $PALATE_DATA].
@@ -74,11 +74,11 @@ def serve(
     settings = ServeSettings(
         host=host,
         port=port,
-        wait=most_wait_ms / 1000,
+        wait=max_wait_ms / 1000,
         batch=batch,
         queue=queue,
-        most_bytes=most_bytes,
-        most_responses=most_responses,
+        max_bytes=max_bytes,
+        max_responses=max_responses,
     )
     profiles = (
         partial(Profiles, benchmark, view, retriever=retriever, budget=budget, data_dir=data) if benchmark else None
