@@ -229,7 +229,7 @@ def test_history_and_items_share_no_text(sim: Benchmark) -> None:
         ("sim,users=two", "option users=two: expected a whole number"),
         ("sim,noise=much", "option noise=much: expected a number"),
         ("sim,noise=0", "noise above 0"),
-        ("sim,users=1", "2 users and 1 item at the least"),
+        ("sim,users=1", "at least 2 users and 1 item"),
         ("sim,users=5", "users in couples"),
         ("sim,items=631", "need 651 pairs of texts for each user, and texts=mini has 630; ask for fewer"),
         ("sim,texts=novels", "option texts=novels: it is mini or stackexchange"),

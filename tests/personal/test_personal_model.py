@@ -6,7 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from palate.personal import METHODS, PersonalModel, adapt_users, make_folds
+from palate.personal import METHODS, Method, MethodSettings, PersonalModel, adapt_users, make_folds
+from palate.personal._bradley_terry import BradleyTerry
 from palate.records import Ask, Benchmark, Judgement, PalateError, Part, User, View
 from palate.rewards import check_reward_model, make_reward_model
 from planted import planted
@@ -220,3 +221,11 @@ def test_features_that_are_no_numbers_are_refused(benchmark: Benchmark, monkeypa
 
 def test_the_impersonal_method_comes_first() -> None:
     assert next(iter(METHODS)) == "bradley-terry"
+
+
+def test_a_method_that_sums_up_no_user_is_refused() -> None:
+    class Forgetful(BradleyTerry):
+        user = Method.user
+
+    with pytest.raises(TypeError, match="Forgetful has to define user or users"):
+        Forgetful(MethodSettings(), {})

@@ -34,7 +34,7 @@ from palate.personal._lora_classifier import (
 )
 from palate.personal._lora_training import Histories, Lesson, Report, inner_split, learn, remembered
 from palate.personal._model import EMPTY, UNKNOWN
-from palate.personal._pairs import choices_of, labelled
+from palate.personal._pairs import choices_of, training_choices
 from palate.records import Ask, Comparison, Judgement, PalateError, Part, Rating, User, View
 from palate.rewards import fit_view
 
@@ -83,9 +83,7 @@ class LoraModel:
         With `stop_early`, and users enough, the number of epochs is found first on held-out users and items;
         then the model is trained for that many on everything.
         """
-        choices = {user: own for user, own in labelled(comparisons, users).items() if own}
-        if not choices:
-            raise PalateError("there is nothing to learn from: no comparisons, and no user has judgements")
+        choices = training_choices(comparisons, users)
         flat = [(user, choice) for user, own in choices.items() for choice in own]
         lessons = [Lesson(choice, user, number) for number, (user, choice) in enumerate(flat)]
         histories = Histories(choices, users)

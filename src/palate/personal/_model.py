@@ -24,9 +24,9 @@ from palate.personal._pairs import (
     know,
     know_all,
     know_view,
-    labelled,
     make_pairs,
     offered,
+    training_choices,
 )
 from palate.personal._private import PrivacySettings, learn_privately, standardise_publicly
 from palate.personal._tune import inner_splits, tune
@@ -129,9 +129,7 @@ class PersonalModel:
     def _read(
         self, comparisons: Sequence[Comparison], users: Mapping[str, User]
     ) -> tuple[Pairs, list[Known], list[Choice]]:
-        choices = {user: own for user, own in labelled(comparisons, users).items() if own}
-        if not choices:
-            raise PalateError("there is nothing to learn from: no comparisons, and no user has judgements")
+        choices = training_choices(comparisons, users)
         pairs = make_pairs(choices, self.features)
         known = know_all(pairs, users, self.features, self._kind.uses)
         return pairs, known, [choice for own in choices.values() for choice in own]

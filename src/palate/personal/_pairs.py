@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palate.personal._features import Features
-from palate.records import Ask, Comparison, Judgement, User, View
+from palate.records import Ask, Comparison, Judgement, PalateError, User, View
 
 if TYPE_CHECKING:
     import torch
@@ -215,6 +215,14 @@ def know_all(pairs: Pairs, users: Mapping[str, User], features: Features, uses: 
             pairs.by_user(), by_user, groups if "groups" in uses else [()] * len(groups), strict=True
         )
     ]
+
+
+def training_choices(comparisons: Sequence[Comparison], users: Mapping[str, User]) -> dict[str, list[Choice]]:
+    """The choices of each user who has any; refused where nobody has."""
+    choices = {user: own for user, own in labelled(comparisons, users).items() if own}
+    if not choices:
+        raise PalateError("there is nothing to learn from: no comparisons, and no user has judgements")
+    return choices
 
 
 def choices_of(user: User, judgements: Sequence[Judgement] = ()) -> list[Choice]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +16,10 @@ from palate.personal._pairs import labelled
 from palate.personal._recipe import Recipe, parse_method
 from palate.records import Benchmark, Comparison, PalateError, RewardModel, User, View
 from palate.runs import (
+    Build,
     LoadedModel,
     ModelSettings,
     Progress,
-    RunWriter,
     as_benchmark,
     begin_run,
     json_lines,
@@ -105,26 +105,29 @@ def train(
         for group in _groups(split):
             chosen: dict[str, MethodSettings | None] = {}
             for fold in group:
-                round_ = _Round(writer, fold, benchmark, specs, seed, retriever, report, total)
-                for settings_of in (model for model in trained if round_.pending(model.label)):
+                build = _fold_views(fold, benchmark, retriever, seed)
+                tell = partial(_tell, report, f"fold {fold.name}", done, total)
+                rate = partial(
+                    rate_comparisons, writer, views=specs, items=fold.test, build=build, seed=seed, tell=tell
+                )
+                for settings_of in (model for model in trained if _is_pending(model.label, specs, fold, done)):
                     name = settings_of.label
                     if name not in chosen:
                         report(f"choosing settings of {name}", len(done), total)
                         chosen[name] = recipe.choose(name, group)
-                    report(f"training {name}, fold {fold.name}", len(done), total)
-                    say = partial(_say, report, f"fold {fold.name}", len(done), total)
+                    tell(f"training {name}")
                     # The view `user` may be asked for. This model is not kept, and so what it remembers is not either.
-                    model = recipe.fit(name, fold.train, fold.trained_users, chosen[name], remember=True, report=say)
-                    round_.rate(LoadedModel(settings_of, model))
+                    model = recipe.fit(name, fold.train, fold.trained_users, chosen[name], remember=True, report=tell)
+                    rate(models=[LoadedModel(settings_of, model)])
                 for other in others:
-                    round_.rate(other)
+                    rate(models=[other])
     # Where privacy was asked for, no other model is left lying about.
     for name in (private or methods) if keep_models else ():
         finished = run.folder / "models" / Path(name).name
         if not (finished / "model.json").exists():
             report(f"training {name} on everything", total, total)
-            say = partial(_say, report, "everything", total, total)
-            recipe.fit(name, benchmark.comparisons, benchmark.users, report=say).save(finished)
+            tell = partial(_tell, report, "everything", done, total)
+            recipe.fit(name, benchmark.comparisons, benchmark.users, report=tell).save(finished)
     report("done", total, total)
     return EVALUATION.summarise(run)
 
@@ -138,52 +141,30 @@ def _groups(split: Sequence[Fold]) -> list[Sequence[Fold]]:
     return [split[start : start + size] for start in range(0, len(split), size)]
 
 
-def _say(report: Progress, where: str, done: int, total: int, what: str) -> None:
-    """Pass on what a model says of its own training."""
-    report(f"{what}, {where}", done, total)
+def _tell(report: Progress, where: str, done: Collection[object], total: int, what: str) -> None:
+    """Report what is being done and where, with how much is rated."""
+    report(f"{what}, {where}", len(done), total)
 
 
-class _Round:
-    """One fold of a measurement: what its test items are shown with, and who has rated them."""
+def _is_pending(label: str, specs: Sequence[ViewSpec], fold: Fold, done: Collection[object]) -> bool:
+    """Whether a model has anything left to rate in a fold."""
+    return any((label, spec.name, item.id, draw) not in done for spec, draw in drawn(specs) for item in fold.test)
 
-    def __init__(
-        self,
-        writer: RunWriter,
-        fold: Fold,
-        benchmark: Benchmark,
-        specs: Sequence[ViewSpec],
-        seed: int,
-        retriever: str,
-        report: Progress,
-        total: int,
-    ) -> None:
-        held = msgspec.structs.replace(benchmark, comparisons=fold.test, completions=())
-        known = {user: len(own) for user, own in labelled(fold.train, fold.trained_users).items()}
-        self._builder = ViewBuilder(held, retriever=retriever, seed=seed, whole=benchmark, known=known)
-        self._writer, self._fold, self._specs, self._seed = writer, fold, specs, seed
-        self._report, self._total = report, total
-        self._views: dict[tuple[str, int], dict[str, View | Missing]] = {}
 
-    def pending(self, label: str) -> bool:
-        """Whether a model has anything left to rate here."""
-        done = self._writer.keys(RATINGS)
-        wanted = ((label, spec.name, item.id, draw) for spec, draw in drawn(self._specs) for item in self._fold.test)
-        return any(key not in done for key in wanted)
+def _fold_views(fold: Fold, benchmark: Benchmark, retriever: str, seed: int) -> Build[Comparison]:
+    """Builds the views of a fold's test items, once for all models."""
+    held = msgspec.structs.replace(benchmark, comparisons=fold.test, completions=())
+    known = {user: len(own) for user, own in labelled(fold.train, fold.trained_users).items()}
+    builder = ViewBuilder(held, retriever=retriever, seed=seed, whole=benchmark, known=known)
+    views: dict[tuple[str, int], dict[str, View | Missing]] = {}
 
-    def rate(self, model: LoadedModel) -> None:
-        """Rate what is left, batch by batch, each on the disk before the next."""
+    def build(spec: ViewSpec, items: Sequence[Comparison], draw: int = 0) -> list[View | Missing]:
+        if (spec.name, draw) not in views:
+            built = builder.build(spec, fold.test, draw)
+            views[spec.name, draw] = dict(zip((item.id for item in fold.test), built, strict=True))
+        return [views[spec.name, draw][item.id] for item in items]
 
-        def tell(what: str) -> None:
-            self._report(f"{what}, fold {self._fold.name}", len(self._writer.keys(RATINGS)), self._total)
-
-        rate_comparisons(self._writer, [model], self._specs, self._fold.test, self._build, self._seed, tell)
-
-    def _build(self, spec: ViewSpec, items: Sequence[Comparison], draw: int = 0) -> list[View | Missing]:
-        """The views of these items; those of a fold are built once for all models."""
-        if (spec.name, draw) not in self._views:
-            built = self._builder.build(spec, self._fold.test, draw)
-            self._views[spec.name, draw] = dict(zip((item.id for item in self._fold.test), built, strict=True))
-        return [self._views[spec.name, draw][item.id] for item in items]
+    return build
 
 
 def _items(fold: Fold, benchmark: Benchmark, history: History) -> list[RatedItem]:
