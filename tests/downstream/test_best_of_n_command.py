@@ -51,7 +51,14 @@ def test_from_one_end_to_the_other(tiny_models: TinyModels, tmp_path: Path) -> N
     for word in ("overlap", "shortest", "random", "longest", "oracle", "k = 4"):
         assert word in done.stdout
     [run] = tmp_path.glob("runs/mini-best-of-4-*")
-    assert {file.name for file in run.iterdir()} == {*RAW, "settings.json", "report.html", "report.md", "results.csv", "summary.json"}
+    assert {file.name for file in run.iterdir()} == {
+        *RAW,
+        "settings.json",
+        "report.html",
+        "report.md",
+        "results.csv",
+        "summary.json",
+    }
     again = palate(*words, "--json", cwd=tmp_path)
     summary = msgspec.json.decode(again.stdout, type=BestOfNSummary)
     assert summary.complete

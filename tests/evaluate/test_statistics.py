@@ -273,7 +273,7 @@ class TestPairedDifferences:
     def test_holds_the_value_and_agrees_with_the_test_about_zero(self, sums: list[float]) -> None:
         found = difference(sums)
         assert found.low is not None and found.high is not None
-        assert -1 <= found.low <= found.value + 1e-12 and found.value - 1e-12 <= found.high <= 1
+        assert -1 <= found.low <= found.difference + 1e-12 and found.difference - 1e-12 <= found.high <= 1
         if found.p >= 0.05:
             assert found.low <= 0 <= found.high
         if found.p < 0.045:

@@ -2,7 +2,7 @@
 
 from palate.audit._audit import audit, audit_document, write_audit
 from palate.audit._benchmark import audit_benchmark
-from palate.audit._results import (
+from palate.audit._benchmark_results import (
     Amounts,
     BenchmarkAudit,
     CellSize,
@@ -18,15 +18,12 @@ from palate.audit._results import (
     Spread,
 )
 from palate.audit._run import audit_run
-from palate.audit._run_results import Cell, CellGain, Gap, Harm, HarmedUser, Hidden, RunAudit
-from palate.audit._selftest import SelfTest, Tried, selftest
-from palate.audit._selftest_document import selftest_document
+from palate.audit._run_results import Gap, Harm, HarmedUser, Hidden, RunAudit, SliceGain
+from palate.audit._selftest import SelfTest, Tried, selftest, selftest_document
 
 __all__ = [
     "Amounts",
     "BenchmarkAudit",
-    "Cell",
-    "CellGain",
     "CellSize",
     "Conflicts",
     "Field",
@@ -43,6 +40,7 @@ __all__ = [
     "RunAudit",
     "SelfAgreement",
     "SelfTest",
+    "SliceGain",
     "Spread",
     "Tried",
     "audit",

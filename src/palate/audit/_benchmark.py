@@ -7,16 +7,13 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from palate.audit._amounts import measure_amounts
+from palate.audit._amounts import measure_amounts, measure_fields, measure_power
+from palate.audit._benchmark_findings import findings
+from palate.audit._benchmark_results import BenchmarkAudit
 from palate.audit._conflicts import find_conflicts
-from palate.audit._controls import Measured, measure_controls, measure_impersonal, reaches
-from palate.audit._findings import findings
+from palate.audit._controls import Measured, luck, luck_of_strangers, measure_controls, measure_impersonal, reaches
+from palate.audit._habits import measure_lengths, measure_positions
 from palate.audit._leaks import find_leaks
-from palate.audit._luck import luck, luck_of_strangers
-from palate.audit._power import measure_power
-from palate.audit._results import BenchmarkAudit
-from palate.audit._shortcuts import measure_lengths, measure_positions
-from palate.audit._thin import measure_fields
 from palate.data import check_benchmark, load_benchmark
 from palate.evaluation import SMALLEST_GROUP
 from palate.records import Benchmark, PalateError

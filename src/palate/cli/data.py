@@ -8,36 +8,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
+from palate.cli._options import DataOptions, Flag
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from palate.data import Summary
     from palate.records import Benchmark, Comparison, Completion, User
 
-DataFolder = Annotated[Path | None, Parameter(name="--data")]
-AsJson = Annotated[bool, Parameter(name="--json", negative=())]
-Force = Annotated[bool, Parameter(negative=())]
+DATA = DataOptions()
 HAS_ERRORS = 2
 SHOWN_CATEGORIES = 12
 
 
-def list_benchmarks(*, data: DataFolder = None, as_json: AsJson = False) -> None:
-    """List the benchmarks that have a name, and whether they can be loaded here.
-
-    Parameters
-    ----------
-    data
-        Folder of data sets that palate does not ship [default: $PALATE_DATA].
-    as_json
-        Print JSON.
-    """
+def list_benchmarks(*, options: DataOptions = DATA) -> None:
+    """List the benchmarks that have a name, and whether they can be loaded here."""
     from rich.table import Table
 
     from palate import data as benchmarks
+    from palate.cli._show import print_json
 
-    listings = benchmarks.list_benchmarks(data_dir=data)
-    if as_json:
-        return _print_json(listings)
+    listings = benchmarks.list_benchmarks(data_dir=options.data)
+    if options.json:
+        return print_json(listings, indent=2)
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("name", "people", "items", "licence", "from", "here"):
         table.add_column(column, justify="right" if column in ("people", "items") else "left", no_wrap=True)
@@ -57,8 +50,7 @@ def show(
     *,
     item: str | None = None,
     user: str | None = None,
-    data: DataFolder = None,
-    as_json: AsJson = False,
+    options: DataOptions = DATA,
 ) -> None:
     """Show a benchmark: its card, its numbers and one example.
 
@@ -70,20 +62,17 @@ def show(
         Show the comparison or completion with this id.
     user
         Show the user with this id.
-    data
-        Folder of data sets that palate does not ship [default: $PALATE_DATA].
-    as_json
-        Print JSON.
     """
+    from palate.cli._show import print_json
     from palate.data import load_benchmark, summarise
 
-    benchmark = load_benchmark(spec, data_dir=data)
+    benchmark = load_benchmark(spec, data_dir=options.data)
     chosen_item = _find_item(benchmark, item) if item else None
     chosen_user = _find_user(benchmark, user) if user else None
-    if as_json and (chosen_item or chosen_user):
-        return _print_json(chosen_item or chosen_user)
-    if as_json:
-        return _print_json({"card": benchmark.card, "summary": summarise(benchmark)})
+    if options.json and (chosen_item or chosen_user):
+        return print_json(chosen_item or chosen_user, indent=2)
+    if options.json:
+        return print_json({"card": benchmark.card, "summary": summarise(benchmark)}, indent=2)
     console = _console()
     if chosen_user:
         _show_user(console, chosen_user)
@@ -96,7 +85,7 @@ def show(
     return None
 
 
-def check(spec: str, /, *, data: DataFolder = None, as_json: AsJson = False) -> int:
+def check(spec: str, /, *, options: DataOptions = DATA) -> int:
     """Say what is wrong with a benchmark, and what about it would mislead.
 
     Exits with code 2 when there are errors, and 0 when there are warnings only.
@@ -105,19 +94,16 @@ def check(spec: str, /, *, data: DataFolder = None, as_json: AsJson = False) -> 
     ----------
     spec
         Name or path of a benchmark.
-    data
-        Folder of data sets that palate does not ship [default: $PALATE_DATA].
-    as_json
-        Print JSON.
     """
     from rich.markup import escape
 
+    from palate.cli._show import print_json
     from palate.data import check_benchmark
 
-    faults = check_benchmark(spec, data_dir=data)
+    faults = check_benchmark(spec, data_dir=options.data)
     errors = sum(fault.severity == "error" for fault in faults)
-    if as_json:
-        _print_json(faults)
+    if options.json:
+        print_json(faults, indent=2)
         return HAS_ERRORS if errors else 0
     console = _console()
     for fault in faults:
@@ -132,7 +118,7 @@ def convert(
     folder: Path,
     /,
     *,
-    pairs: Force = False,
+    pairs: Flag = False,
     rejected_by: str | None = None,
     samples: Annotated[int | None, Parameter(name=["-n", "--samples"])] = None,
     tokens: int | None = None,
@@ -140,10 +126,10 @@ def convert(
     limit: int | None = None,
     seed: NonNegativeInt | None = None,
     out: Path | None = None,
-    pseudonymise: Force = False,
-    scrub: Force = False,
-    data: DataFolder = None,
-    force: Force = False,
+    pseudonymise: Flag = False,
+    scrub: Flag = False,
+    data: Path | None = None,
+    force: Flag = False,
 ) -> None:
     """Write a benchmark as a folder in palate's own format.
 
@@ -234,6 +220,7 @@ def schema(name: str | None = None, *, out: Path | None = None) -> None:
     """
     import msgspec
 
+    from palate.cli._show import print_json
     from palate.data import json_schemas
     from palate.records import unknown_name
 
@@ -241,7 +228,7 @@ def schema(name: str | None = None, *, out: Path | None = None) -> None:
     if name is not None and name not in schemas:
         raise unknown_name("schema", name, schemas)
     if out is None:
-        return _print_json(schemas if name is None else schemas[name])
+        return print_json(schemas if name is None else schemas[name], indent=2)
     out.mkdir(parents=True, exist_ok=True)
     for one in schemas if name is None else [name]:
         text = msgspec.json.format(msgspec.json.encode(schemas[one]), indent=2)
@@ -361,10 +348,3 @@ def _console() -> Console:
     from rich.console import Console
 
     return Console(highlight=False)
-
-
-def _print_json(value: object) -> None:
-    import msgspec
-
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    print(text)  # noqa: T201

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
-from typing import Literal
 
 from cyclopts.types import PositiveInt
 
-from palate.cli._options import Many, RunOptions, ViewOptions
+from palate.cli._options import Many, Resample, RunOptions, ViewOptions
 
 VIEWS, RUN = ViewOptions(), RunOptions()
 
@@ -20,7 +19,7 @@ def evaluate(
     rm: Many = None,
     view: Many = None,
     strangers: PositiveInt = 3,
-    resample: Literal["auto", "users", "users-and-items"] = "auto",
+    resample: Resample = "auto",
     views: ViewOptions = VIEWS,
     run: RunOptions = RUN,
 ) -> None:

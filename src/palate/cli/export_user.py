@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
+from palate.cli._options import Folders
 
 
 def export_user(
@@ -14,8 +13,8 @@ def export_user(
     user: str,
     /,
     *,
-    run: Annotated[list[Path] | None, Parameter(negative="")] = None,
-    model: Annotated[list[Path] | None, Parameter(negative="")] = None,
+    run: Folders = None,
+    model: Folders = None,
     out: Path = Path("user.json"),
     data: Path | None = None,
 ) -> None:

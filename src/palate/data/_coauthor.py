@@ -9,11 +9,10 @@ from pathlib import Path
 import msgspec
 
 from palate.data._cards import card_of
-from palate.data._dates import write_moment
-from palate.data._draft import Draft, draft_of
+from palate.data._draft import Draft, Fault, draft_of, refuse
 from palate.data._exchange import comparison_of
-from palate.data._faults import Fault, refuse
 from palate.data._files import read_records
+from palate.data._wire import write_moment
 from palate.records import Benchmark, Comparison, Judgement, User
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from palate.data._draft import Draft, choice_faults
-from palate.data._faults import FieldError, explain
+from palate.data._draft import Draft, FieldError, choice_faults, explain
 from palate.data._files import read_records
 from palate.data._wire import WireUser
 from palate.records import Card, Comparison, Judgement, User

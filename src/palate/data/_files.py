@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from palate.data._faults import Fault, Place, error, explain, warning
+from palate.data._draft import Fault, Place, error, explain, warning
 from palate.records import PalateError
 
 T = TypeVar("T")

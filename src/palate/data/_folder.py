@@ -11,8 +11,7 @@ from typing import Protocol, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from palate.data._draft import Draft, draft_of
-from palate.data._faults import Fault, FieldError, Place, error, explain
+from palate.data._draft import Draft, Fault, FieldError, Place, draft_of, error, explain
 from palate.data._files import find, read_bytes, read_records
 from palate.data._wire import WireAspect, WireComparison, WireCompletion, WirePost, WirePreference, WireUser
 from palate.records import Benchmark, Card, Comparison, Completion, Judgement, PalateError, Privileged, User

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from palate.data._draft import Draft
-from palate.data._faults import FieldError, Place, explain
+from palate.data._draft import Draft, FieldError, Place, explain
 from palate.data._files import NOT_DATA, SUFFIXES, Row, read_rows, suffix
 from palate.data._wire import Id, Wire, WireAspect, WirePost, identifier, privileged
 from palate.records import Card, Comparison, Completion, PalateError, User

@@ -1,4 +1,4 @@
-"""From what a person writes to a benchmark: names, paths and their options."""
+"""From what a person writes to a benchmark: names, paths, data sets on the hub, and their options."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
+import httpx
 import msgspec
 
 from palate.data import _lampqa, _tables
@@ -16,12 +17,10 @@ from palate.data._acl import read_acl_titles
 from palate.data._cards import LISTINGS, Listing, card_of
 from palate.data._coauthor import read_coauthor
 from palate.data._convarg import Vote, read_convarg, read_votes
-from palate.data._draft import Draft, draft_of
+from palate.data._draft import Draft, Fault, draft_of, refuse
 from palate.data._exchange import read_exchange
-from palate.data._faults import Fault, refuse
 from palate.data._files import NOT_DATA, SUFFIXES, read_rows, suffix
 from palate.data._folder import default_card, is_folder_format, read_folder
-from palate.data._hub import download
 from palate.data._lampqa import files_of_split, of_split, read_lampqa
 from palate.data._pairs import pairs_from_completions
 from palate.data._squality import read_squality
@@ -31,6 +30,7 @@ from palate.records import Benchmark, PalateError, Registry, parse_spec, unknown
 
 DATA_VARIABLE = "PALATE_DATA"
 Options = Mapping[str, str]
+_VOTES = {"convarg": "votes.csv.gz", "convarg-crowdsample": "crowdsample.csv.gz"}
 
 
 def load_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision: str | None = None) -> Benchmark:
@@ -259,7 +259,6 @@ def _yes_or_no(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-_VOTES = {"convarg": "votes.csv.gz", "convarg-crowdsample": "crowdsample.csv.gz"}
 _TARGETS: dict[str, Callable[..., Draft] | str] = {
     "mini": _mini,
     "sim": "palate.simulate:simulate_by_options",
@@ -279,3 +278,39 @@ LOADERS: Registry[Callable[..., Benchmark | Draft]] = Registry(
     hint="The path of a file or folder works too, or a loader of your own: ./mine.py:load",
 )
 """Each takes its options, and what it names of `data_dir`, `revision` and `extras`; a plug-in gives a Benchmark."""
+
+
+def download(
+    repository: str, *, revision: str | None, choose: Callable[[list[Path]], list[Path]], local: str
+) -> tuple[Path, str]:
+    """A local copy of a hub data set, and the commit it is of. `choose` picks the files that are wanted.
+
+    `HF_ENDPOINT`, `HF_HUB_OFFLINE` and the hub's own cache are respected. `local` names the folder
+    that would be read instead, for the error.
+    """
+    try:
+        import huggingface_hub
+        import huggingface_hub.constants
+    except ImportError:
+        raise PalateError(
+            f"{repository} comes from the Hugging Face hub: pip install 'palate[hub]', or put a copy in {local}"
+        ) from None
+
+    try:
+        if huggingface_hub.constants.HF_HUB_OFFLINE:
+            wanted = None  # what is in the hub's cache is all there is
+        else:
+            # Ask once whether the hub is there: its client would retry for half a minute, loudly.
+            httpx.head(huggingface_hub.constants.ENDPOINT, timeout=5, follow_redirects=True)
+            listed = huggingface_hub.HfApi().list_repo_files(repository, repo_type="dataset", revision=revision)
+            wanted = [path.as_posix() for path in choose([Path(name) for name in listed])]
+        folder = Path(
+            huggingface_hub.snapshot_download(repository, repo_type="dataset", revision=revision, allow_patterns=wanted)
+        )
+    except Exception as problem:  # which HTTP library the client raises from changes with its version
+        reason = " ".join(str(problem).split())[:300]
+        raise PalateError(
+            f"could not get {repository} from the Hugging Face hub ({reason}). "
+            f"Without the hub, put a copy of its files in {local}, or give the path of a copy"
+        ) from None
+    return folder, folder.name

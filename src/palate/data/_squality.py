@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 
 from palate.data._cards import card_of
-from palate.data._draft import Draft, draft_of
-from palate.data._faults import Fault, refuse
+from palate.data._draft import Draft, Fault, draft_of, refuse
 from palate.data._files import read_records
 from palate.records import Benchmark, Completion, Post, User
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import msgspec
 
 from palate.data._cards import card_of
-from palate.data._dates import normalise_date
-from palate.data._draft import Draft, draft_of
-from palate.data._faults import Fault, refuse
+from palate.data._draft import Draft, Fault, draft_of, refuse
 from palate.data._files import read_records
+from palate.data._wire import normalise_date
 from palate.records import Benchmark, Comparison, Post, Privileged, User
 
 

@@ -9,12 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from palate.data._dates import write_moment
-from palate.data._draft import Draft
+from palate.data._draft import Draft, Fault, FieldError, Place, explain, warning
 from palate.data._exchange import comparison_of
-from palate.data._faults import Fault, FieldError, Place, explain, warning
 from palate.data._files import Row, read_rows
-from palate.data._wire import Id, identifier, when
+from palate.data._wire import Id, identifier, when, write_moment
 from palate.records import Card, Judgement, PalateError, User
 
 OPTIONS = ("user", "date", "category", "group")

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import msgspec
 
-from palate.evaluation._experiment import EVALUATION
+from palate.evaluation._evaluate import EVALUATION
 from palate.evaluation._paired import as_difference, paired
 from palate.evaluation._ratings import Rated, Ratings
 from palate.evaluation._results import Difference
 from palate.evaluation._run import ITEMS, RATINGS, RatedItem, Settings
 from palate.records import PalateError
 from palate.runs import Run, open_run
+from palate.stats import Resample
 from palate.stats._intervals import Resamples
-from palate.stats._units import Resample
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):

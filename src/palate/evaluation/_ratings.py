@@ -8,14 +8,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.evaluation._asks import in_benchmark_order
-from palate.evaluation._run import ITEMS, RATINGS, RatedItem, RatingLine, Settings
+from palate.evaluation._run import ITEMS, RATINGS, RatedItem, RatingLine, Settings, in_benchmark_order
 from palate.records import Rating
 from palate.rewards import read_again
 from palate.runs import VIEWS, Run, ViewLine
-from palate.stats import credit, independent_clusters
+from palate.stats import FEWEST_UNITS, Resample, Units, credit, independent_clusters, item_texts, shared_units
 from palate.stats._intervals import SHARE, Floats, Quantity, Statistic, cluster_totals, ratio
-from palate.stats._units import FEWEST_UNITS, Resample, Units, item_texts, shared_units
 from palate.views import ViewSpec
 
 Rated = dict[tuple[str, int], Rating]

@@ -31,7 +31,9 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None
     high: float | None
     p: float
+    """Two-sided test of a mean of zero; below .05 where the interval leaves zero out."""
     q: float
+    """The same with the false discovery rate held over the whole table."""
     carried_by: int | None = None
     """Without so many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
 
@@ -63,12 +65,7 @@ def tested(
         found[index] = Tested(
             n=int(has.sum()),
             users=len(set(users[has].tolist())),
-            difference=difference.value,
-            low=difference.low,
-            high=difference.high,
-            p=difference.p,
-            q=difference.q,
-            carried_by=difference.carried_by,
+            **vars(difference),
         )
     return found
 

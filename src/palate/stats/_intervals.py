@@ -109,7 +109,7 @@ class Quantity:
 class PairedDifference:
     """A mean difference with its interval and the test whose null is a mean of zero."""
 
-    value: float
+    difference: float
     low: float | None
     high: float | None
     p: float

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from palate.evaluation._groups import Group, Row, difference_between, groups, is_control
+from palate.evaluation._order import Group, Row, difference_between, groups, is_control
 from palate.evaluation._results import Difference, Gain, Summary
 from palate.report import CLEAR, Finding, percent, percent_interval, points, points_interval
 
@@ -89,11 +89,11 @@ def _alone(gain: Gain) -> str:
     whom, interval = _whom(gain), _interval(gain)
     match direction(gain):
         case "up":
-            return f"adds {points(gain.gain)} points over {whom} ({interval})"
+            return f"adds {points(gain.difference)} points over {whom} ({interval})"
         case "down":
-            return f"costs {points(-gain.gain).removeprefix('+')} points against {whom} ({interval})"
+            return f"costs {points(-gain.difference).removeprefix('+')} points against {whom} ({interval})"
         case _:
-            return f"brings no measurable gain over {whom} ({points(gain.gain)}, {interval})"
+            return f"brings no measurable gain over {whom} ({points(gain.difference)}, {interval})"
 
 
 def _joined(before: Direction, gain: Gain) -> str:
@@ -101,14 +101,14 @@ def _joined(before: Direction, gain: Gain) -> str:
     match direction(gain):
         case "up":
             conjunction = "and" if before == "up" else "yet is"
-            return f" {conjunction} {points(gain.gain)} over {whom} ({interval})"
+            return f" {conjunction} {points(gain.difference)} over {whom} ({interval})"
         case "down":
             conjunction = "yet" if before == "up" else "and"
-            return f" {conjunction} is {points(gain.gain)} against {whom} ({interval})"
+            return f" {conjunction} is {points(gain.difference)} against {whom} ({interval})"
         case _ if before == "unclear":
-            return f" or over {whom} ({points(gain.gain)}, {interval})"
+            return f" or over {whom} ({points(gain.difference)}, {interval})"
         case _:
-            return f", and no measurable gain over {whom} ({points(gain.gain)}, {interval})"
+            return f", and no measurable gain over {whom} ({points(gain.difference)}, {interval})"
 
 
 def _interval(gain: Gain) -> str:

@@ -7,11 +7,10 @@ from typing import Literal
 import msgspec
 
 from palate.evaluation._results import Difference, Gain, Result, Summary
+from palate.rewards import CONTROLS
 
 ViewKind = Literal["none", "profile", "stranger", "oracle"]
 
-CONTROLS = frozenset({"random", "longest", "shortest", "first", "overlap"})
-"""Reward models that understand nothing: what they reach is free."""
 
 _STRANGERS = ("swapped", "co-annotator", "twin")
 _ORDER: dict[ViewKind, int] = {"none": 0, "profile": 1, "stranger": 2, "oracle": 3}
@@ -36,7 +35,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_control(rm: str) -> bool:
-    """Whether a reward model is one of the controls, whatever its options.
+    """Whether a reward model is one of the controls, whatever its options: what they reach is free.
 
     >>> is_control("overlap:judgements"), is_control("embedding")
     (True, False)
@@ -127,7 +126,7 @@ def _row(summary: Summary, result: Result, several_strangers: bool) -> Row:
     own = [gain for gain in summary.gains if (gain.rm, gain.view) == (result.rm, result.view)]
     strangers = [gain for gain in own if is_stranger(summary, gain)]
     # The hardest control decides. A twin wants the opposite, so a gain over the twin flatters and comes last.
-    strangers.sort(key=lambda gain: (_head(gain.over) == "twin", gain.gain if gain.low is None else gain.low))
+    strangers.sort(key=lambda gain: (_head(gain.over) == "twin", gain.difference if gain.low is None else gain.low))
     named = result.of is not None and several_strangers and result.of not in result.view
     return Row(
         result=result,
