@@ -397,7 +397,7 @@ class TestCarriedBy:
         noise = np.random.default_rng(0).normal(0, 0.02, 100)
         few = difference([*(0.9 * np.ones(8)), *noise[8:]])
         many = difference((noise + 0.07).tolist())
-        assert few.value == pytest.approx(many.value, abs=0.01)
+        assert few.difference == pytest.approx(many.difference, abs=0.01)
         assert few.carried_by is not None and few.carried_by <= 8
         assert many.carried_by is not None and many.carried_by > 30
 

@@ -42,8 +42,7 @@ def audit(
 
     from palate.audit import audit as examine
     from palate.audit import audit_document, write_audit
-    from palate.cli._progress import progress_bar
-    from palate.cli._show import print_json
+    from palate.cli._show import print_json, progress_bar
     from palate.report import print_document
 
     with progress_bar(show=not options.json) as progress:

@@ -1,14 +1,15 @@
-"""`palate data`: list, show, check and convert benchmarks."""
+"""`palate data`: list, show, check and convert benchmarks, and export what is held on one person."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from palate.cli._options import DataOptions, Flag
+from palate.cli._options import DataOptions, Flag, Folders
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -99,6 +100,7 @@ def check(spec: str, /, *, options: DataOptions = DATA) -> int:
 
     from palate.cli._show import print_json
     from palate.data import check_benchmark
+    from palate.report import count
 
     faults = check_benchmark(spec, data_dir=options.data)
     errors = sum(fault.severity == "error" for fault in faults)
@@ -109,7 +111,7 @@ def check(spec: str, /, *, options: DataOptions = DATA) -> int:
     for fault in faults:
         colour = "red" if fault.severity == "error" else "yellow"
         console.print(f"[{colour}]{fault.severity}[/] {escape(str(fault))}", soft_wrap=True, highlight=False)
-    console.print(f"{_count(errors, 'error')}, {_count(len(faults) - errors, 'warning')}")
+    console.print(f"{count(errors, 'error')}, {count(len(faults) - errors, 'warning')}")
     return HAS_ERRORS if errors else 0
 
 
@@ -170,6 +172,7 @@ def convert(
     from palate.data import pseudonymise as with_pseudonyms
     from palate.data import scrub as scrubbed
     from palate.records import PalateError
+    from palate.report import count
 
     benchmark = load_benchmark(spec, data_dir=data)
     known = len(benchmark.card.notes)
@@ -188,9 +191,9 @@ def convert(
     if pseudonymise:
         benchmark = with_pseudonyms(benchmark, Pseudonyms(pseudonym_key()))
     write_benchmark(benchmark, folder, force=force)
-    written = f"{_count(len(benchmark.users), 'user')}, {_count(len(benchmark.comparisons), 'comparison')}"
+    written = f"{count(len(benchmark.users), 'user')}, {count(len(benchmark.comparisons), 'comparison')}"
     _console().print(
-        f"{folder}: {written}, {_count(len(benchmark.completions), 'completion')}", markup=False, soft_wrap=True
+        f"{folder}: {written}, {count(len(benchmark.completions), 'completion')}", markup=False, soft_wrap=True
     )
     for note in benchmark.card.notes[known:]:
         _console().print(note, markup=False, soft_wrap=True)
@@ -198,7 +201,7 @@ def convert(
 
 def _against_policy(benchmark: Benchmark, policy: str, given: dict[str, Any]) -> Benchmark:
     """Pairs against a policy's texts, with a bar while it writes."""
-    from palate.cli._progress import progress_bar
+    from palate.cli._show import progress_bar
     from palate.downstream import Drawing, pairs_against_policy
 
     how = {"samples": 8, "temperature": 0.7} | {
@@ -206,6 +209,62 @@ def _against_policy(benchmark: Benchmark, policy: str, given: dict[str, Any]) ->
     }
     with progress_bar() as progress:
         return pairs_against_policy(benchmark, policy, drawing=Drawing(**how), progress=progress, **given)
+
+
+def export_user(
+    spec: str,
+    user: str,
+    /,
+    *,
+    run: Folders = None,
+    model: Folders = None,
+    out: Path = Path("user.json"),
+    data: Path | None = None,
+) -> None:
+    """Write one JSON file with everything that is held on one user.
+
+    Parameters
+    ----------
+    spec
+        Name or path of a benchmark.
+    user
+        The user's id, exactly.
+    run
+        A run folder of any kind to look into as well, with its models and the samples beside it; may be repeated.
+    model
+        The folder of a trained model to look into as well; may be repeated.
+    out
+        The file to write; only its owner may read it.
+    data
+        Folder of data sets that palate does not ship [default: $PALATE_DATA].
+    """
+    import msgspec
+
+    from palate.cli._show import progress_bar
+    from palate.data import load_benchmark
+    from palate.privacy import export_user as gather
+    from palate.records import PalateError
+
+    benchmark = load_benchmark(spec, data_dir=data)
+    with progress_bar() as progress:
+        found = gather(benchmark, user, run or (), model or (), progress)
+    content = msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+            stream.write(content)
+    except OSError as error:
+        raise PalateError(f"{out} cannot be written: {error.strerror or error}") from error
+    lines = sum(sum(one.files.values()) for one in found.runs)
+    samples = sum(one.kind == "samples" for one in found.runs)
+    print(  # noqa: T201
+        f"{out}: {len(found.user.posts)} posts, {len(found.user.judgements)} judgements, "
+        f"{len(found.comparisons)} comparisons, {len(found.completions)} completions, "
+        f"{len(found.models)} models, {len(found.runs) - samples} runs, {samples} sets of samples, "
+        f"{lines:,} lines of these"
+    )
+    for note in found.notes:
+        print(f"Note: {note}")  # noqa: T201
 
 
 def schema(name: str | None = None, *, out: Path | None = None) -> None:
@@ -338,10 +397,6 @@ def _text(console: Console, title: str, text: str, colour: str) -> None:
     from rich.text import Text
 
     console.print(Panel(Text(text), title=Text(title), title_align="left", border_style=colour))
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _console() -> Console:

@@ -44,23 +44,19 @@ def evaluate(
         What the intervals are about: new users, or new users and new items. `auto` adds items where users judge the
         same ones.
     """
-    from palate.cli._progress import progress_bar
-    from palate.cli._show import show
+    from palate.cli._show import measure_and_show
     from palate.evaluation import evaluate as measure
 
-    with progress_bar(show=not run.json) as progress:
-        summary = measure(
-            benchmark,
-            rm or default_models(),
-            view,
-            strangers=strangers,
-            resample=resample,
-            **views.given,
-            **run.given,
-            progress=progress,
-        )
-        progress("writing the report", 0, 1)
-        show(summary, json=run.json)
+    measure_and_show(
+        run,
+        measure,
+        benchmark,
+        rm or default_models(),
+        view,
+        strangers=strangers,
+        resample=resample,
+        **views.given,
+    )
 
 
 def default_models() -> list[str]:

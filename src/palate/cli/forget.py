@@ -50,8 +50,7 @@ def forget(
     check
         Erase nothing; search the places of this receipt again.
     """
-    from palate.cli._progress import progress_bar
-    from palate.cli._show import print_json
+    from palate.cli._show import print_json, progress_bar
     from palate.data import Pseudonyms, pseudonym_key
     from palate.privacy import check_receipt, read_receipt, write_receipt
     from palate.privacy import forget as erase

@@ -42,8 +42,7 @@ def attack(
     shadows
         How many models to train; an even number, four or more.
     """
-    from palate.cli._progress import progress_bar
-    from palate.cli._show import print_json
+    from palate.cli._show import print_json, progress_bar
     from palate.data import load_benchmark
     from palate.personal import parse_method
     from palate.privacy import Target, target_of

@@ -22,8 +22,7 @@ def reproduce(
     experiment
         `convarg`: which of two arguments convinces this voter, 32 debate sides left out in turn.
     """
-    from palate.cli._progress import progress_bar
-    from palate.cli._show import print_json
+    from palate.cli._show import print_json, progress_bar
     from palate.personal import REPRODUCTIONS, accuracy_lines, gain_lines, headroom_lines
     from palate.personal import reproduce as run
 

@@ -47,8 +47,7 @@ def selftest(
 
     from palate.audit import selftest as examine
     from palate.audit import selftest_document
-    from palate.cli._progress import progress_bar
-    from palate.cli._show import print_json
+    from palate.cli._show import print_json, progress_bar
     from palate.records import PalateError
     from palate.report import print_document
 

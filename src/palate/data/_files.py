@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from palate.data._draft import Fault, Place, error, explain, warning
+from palate.data._draft import Fault, Place, error, explain, refuse, warning
 from palate.records import PalateError
 
 T = TypeVar("T")
@@ -89,6 +89,14 @@ def read_records(path: Path, kind: type[T], faults: list[Fault], *, extras: bool
             faults.append(explain(problem, place))
         else:
             yield decoded, place
+
+
+def read_all(path: Path, kind: type[T], source: str) -> list[T]:
+    """Every record of a file that has to be whole; PalateError with the first fault."""
+    faults: list[Fault] = []
+    records = [record for record, _ in read_records(path, kind, faults)]
+    refuse(faults, source)
+    return records
 
 
 def read_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[Row, Place]]:

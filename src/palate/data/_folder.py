@@ -6,15 +6,16 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import asdict
 
 from palate.data._draft import Draft, Fault, FieldError, Place, draft_of, error, explain
 from palate.data._files import find, read_bytes, read_records
 from palate.data._wire import WireAspect, WireComparison, WireCompletion, WirePost, WirePreference, WireUser
-from palate.records import Benchmark, Card, Comparison, Completion, Judgement, PalateError, Privileged, User
+from palate.records import Benchmark, Card, Comparison, Completion, Judgement, PalateError, User
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -125,10 +126,7 @@ def _wire_user(user: User) -> WireUser:
         demographics={name: [*value] if isinstance(value, list) else value for name, value in user.demographics.items()}
         or None,
         values=list(user.values),
-        posts=[
-            WirePost(id=post.id, text=post.text, date=post.date, sequence=post.sequence, category=post.category)
-            for post in user.posts
-        ],
+        posts=[WirePost(**asdict(post)) for post in user.posts],
         preferences=[_wire_preference(judgement) for judgement in user.judgements],
     )
 
@@ -150,20 +148,28 @@ def _wire_preference(judgement: Judgement) -> WirePreference:
     return wire
 
 
+def _shared(item: Comparison | Completion) -> dict[str, Any]:
+    """The fields that comparisons and completions share, as the file has them."""
+    aspects = [WireAspect(**asdict(aspect)) for aspect in item.privileged.aspects]
+    return {
+        "id": item.id,
+        "user_id": item.user_id,
+        "question": item.prompt,
+        "category": item.category,
+        "date": item.date,
+        "sequence": item.sequence,
+        "narrative": item.privileged.narrative,
+        "rubric_aspects": aspects or None,
+    }
+
+
 def _wire_comparison(item: Comparison, *, ordered: bool) -> WireComparison:
     wire = WireComparison(
-        id=item.id,
-        user_id=item.user_id,
-        question=item.prompt,
-        category=item.category,
+        **_shared(item),
         difficulty=item.difficulty,
         twin=item.twin,
         # null, not absent: a twin without a group would be given one when it is read
         group=UNSET if item.group is None and item.twin is None else item.group,
-        date=item.date,
-        sequence=item.sequence,
-        narrative=item.privileged.narrative,
-        rubric_aspects=_wire_aspects(item.privileged),
     )
     if ordered:
         wire.responses, wire.preferred = list(item.responses), item.preferred
@@ -176,20 +182,8 @@ def _wire_comparison(item: Comparison, *, ordered: bool) -> WireComparison:
 
 def _wire_completion(item: Completion) -> WireCompletion:
     return WireCompletion(
-        id=item.id,
-        user_id=item.user_id,
-        question=item.prompt,
+        **_shared(item),
         text=item.text,
         alternatives=list(item.alternatives),
-        category=item.category,
         group=UNSET if item.group is None else item.group,
-        date=item.date,
-        sequence=item.sequence,
-        narrative=item.privileged.narrative,
-        rubric_aspects=_wire_aspects(item.privileged),
     )
-
-
-def _wire_aspects(privileged: Privileged) -> list[WireAspect | str] | None:
-    aspects = [WireAspect(aspect=one.aspect, reason=one.reason, evidence=one.evidence) for one in privileged.aspects]
-    return [*aspects] or None

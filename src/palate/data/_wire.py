@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -143,11 +143,20 @@ class WireItem(Wire):
     narrative: str | None = None
     rubric_aspects: list[WireAspect | str] | None = None
 
-    def _prompt(self) -> str:
+    def _shared(self) -> dict[str, Any]:
+        """The fields that comparisons and completions share, as their records take them."""
         prompt = self.question if self.question is not None else self.prompt
         if prompt is None:
             raise FieldError("question", "is missing; add it")
-        return prompt
+        return {
+            "id": identifier(self.id, "id"),
+            "user_id": identifier(self.user_id, "user_id"),
+            "prompt": prompt,
+            "category": self.category,
+            "date": when(self.date, "date"),
+            "sequence": self.sequence,
+            "privileged": privileged(self.narrative, self.rubric_aspects),
+        }
 
 
 class WireComparison(WireItem):
@@ -163,24 +172,18 @@ class WireComparison(WireItem):
 
     def record(self) -> Comparison:
         """The comparison; twins without a group get the one that both can work out."""
-        id = identifier(self.id, "id")
+        shared = self._shared()
         twin = None if self.twin is None else str(self.twin)
-        group = self.group if self.group is not UNSET else None if twin is None else min(id, twin)
+        group = self.group if self.group is not UNSET else None if twin is None else min(shared["id"], twin)
         responses, preferred = self._choice()
         return Comparison(
-            id=id,
-            user_id=identifier(self.user_id, "user_id"),
-            prompt=self._prompt(),
+            **shared,
             responses=responses,
             preferred=preferred,
-            category=self.category,
             difficulty=self.difficulty,
             twin=twin,
             group=group,
-            date=when(self.date, "date"),
-            sequence=self.sequence,
             shown=None if self.shown is None else tuple(self.shown),
-            privileged=privileged(self.narrative, self.rubric_aspects),
         )
 
     def _choice(self) -> tuple[tuple[str, ...], int]:
@@ -205,16 +208,10 @@ class WireCompletion(WireItem):
     def record(self) -> Completion:
         """The completion."""
         return Completion(
-            id=identifier(self.id, "id"),
-            user_id=identifier(self.user_id, "user_id"),
-            prompt=self._prompt(),
+            **self._shared(),
             text=self.text,
             alternatives=tuple(self.alternatives),
-            category=self.category,
             group=None if self.group is UNSET else self.group,
-            date=when(self.date, "date"),
-            sequence=self.sequence,
-            privileged=privileged(self.narrative, self.rubric_aspects),
         )
 
 

@@ -1,7 +1,6 @@
 """The main experiment: how often reward models know what individual users prefer."""
 
-from palate.evaluation._compare import Comparison as RunComparison
-from palate.evaluation._compare import compare
+from palate.evaluation._compare import RunComparison, compare
 from palate.evaluation._document import evaluation_document
 from palate.evaluation._evaluate import EVALUATION, default_views, evaluate, rate_comparisons
 from palate.evaluation._findings import is_clear_gain

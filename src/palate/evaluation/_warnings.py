@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from palate.evaluation._paired import ALL, few_carry
 from palate.evaluation._ratings import Ratings
 from palate.evaluation._results import Gain, OverBaseline, Result
 from palate.report import CLEAR, count
-from palate.runs import LOST
+from palate.runs import LOST, ViewLine
 from palate.views import NO_FURTHER_STRANGER, ViewSpec
 
 MANY_EMPTY = 0.1
@@ -23,29 +22,14 @@ _ENOUGH_USERS = 20
 """Where users weigh as unequally as if there were fewer, those who were not seen may matter."""
 
 
-class Shown(Protocol):
-    """What one item was shown with."""
-
-    @property
-    def item(self) -> str: ...
-    @property
-    def user_id(self) -> str | None: ...
-    @property
-    def kinds(self) -> dict[str, int]: ...
-    @property
-    def withheld(self) -> int: ...
-    @property
-    def closeness(self) -> str | None: ...
-
-
-def view_warnings(spec: ViewSpec, shown: Sequence[Shown], items: int) -> list[str]:
+def view_warnings(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str]:
     """What a reader should know of this view: what is empty, what was withheld, and who the strangers are."""
     if not shown or not spec.pieces:
         return []
     return [*_empty(spec, shown, items), *_withheld(spec, shown, items), *_strangers(spec, shown)]
 
 
-def _empty(spec: ViewSpec, shown: Sequence[Shown], items: int) -> list[str]:
+def _empty(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str]:
     found = []
     silent = spec.shows("user")
     nothing = len({line.item for line in shown if not line.kinds})
@@ -62,7 +46,7 @@ def _empty(spec: ViewSpec, shown: Sequence[Shown], items: int) -> list[str]:
     return found
 
 
-def _withheld(spec: ViewSpec, shown: Sequence[Shown], items: int) -> list[str]:
+def _withheld(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str]:
     held_back = [line.withheld for line in shown if line.withheld]
     if not held_back or not spec.is_profile:
         return []
@@ -72,7 +56,7 @@ def _withheld(spec: ViewSpec, shown: Sequence[Shown], items: int) -> list[str]:
     ]
 
 
-def _strangers(spec: ViewSpec, shown: Sequence[Shown]) -> list[str]:
+def _strangers(spec: ViewSpec, shown: Sequence[ViewLine]) -> list[str]:
     """Said only where strangers are poor controls: of another topic, though many are not."""
     circles = Counter(line.closeness for line in shown)
     near = sum(circles[name] for name in ("topic and batch", "topic", "batch"))
@@ -84,7 +68,7 @@ def _strangers(spec: ViewSpec, shown: Sequence[Shown]) -> list[str]:
     ]
 
 
-def stranger_match(spec: ViewSpec, shown: Sequence[Shown], own: Sequence[Shown]) -> list[str]:
+def stranger_match(spec: ViewSpec, shown: Sequence[ViewLine], own: Sequence[ViewLine]) -> list[str]:
     """Who stood in for the users in this view, in a sentence; nothing where nobody did."""
     if spec.whose not in ("swapped", "co-annotator") or not shown:
         return []

@@ -1,29 +1,33 @@
 """What a run says, for terminal, Markdown, CSV and one web page: findings, tables, plots and items."""
 
-from palate.report._csv import document_csv
 from palate.report._document import (
     Block,
     Cell,
     Choice,
     Columns,
     Document,
+    Finding,
     ItemCard,
     ItemRating,
     ItemText,
     Note,
     Outcome,
     Section,
+    Severity,
     document_of,
+    warnings_first,
 )
-from palate.report._findings import Finding, Severity, warnings_first
-from palate.report._markdown import document_markdown
+from palate.report._markdown import document_csv, document_markdown
 from palate.report._numbers import (
     ABSENT,
     CLEAR,
     chance_of_error,
+    change_with_interval,
+    commonest,
     count,
     figure,
     figure_interval,
+    natural_order,
     percent,
     percent_interval,
     points,
@@ -54,7 +58,6 @@ from palate.report._plots import (
 )
 from palate.report._table import Bar, Table
 from palate.report._terminal import print_document
-from palate.report._words import change_with_interval, commonest, natural_order
 
 __all__ = [
     "ABSENT",
