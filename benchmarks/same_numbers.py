@@ -27,7 +27,7 @@ COMMANDS: dict[str, list[str]] = {
     "audit": ["audit", "mini"],
     "bon": ["bon", "sim,users=4", "--critic", "sim", "-n", "4", "--tokens", "16", *TINY],
     "guide": ["guide", "mini", "--tokens", "8", "--top-k", "4", "--weight", "0", "--weight", "5", *TINY],
-    "steer": ["steer", "acl", "--tokens", "12", "-n", "2", "--critic", "reference:rouge1,encoder=none", *TINY],
+    "steer": ["steer", "mini", "--tokens", "12", "-n", "2", "--critic", "reference:rouge1,encoder=none", *TINY],
     "ppo": ["ppo", "sim,users=8", "--rm", "longest", "--critic", "sim", "--steps", "2", "--prompts", "4",
             "--samples", "2", "--tokens", "8", "--minibatches", "2", "--test-samples", "2", "--limit", "40"],
 }  # fmt: skip

@@ -170,7 +170,7 @@ def test_every_figure_comes_from_the_folder(tmp_path: Path) -> None:
     assert again == summary
     assert msgspec.json.decode(msgspec.json.encode(summary), type=BestOfNSummary) == summary
     page, text = reported(summary)
-    assert page.count('<svg class="curve') >= 2
+    assert page.count('<svg role="img" viewBox="0 0 480 300"') == 2
     assert "http" not in page.replace("http-equiv", "")
     assert "| noisy | judgements |" in text
     assert "k = 16" in text
@@ -192,7 +192,7 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
         ({"drawing": Drawing(temperature=float("nan"))}, "--temperature is 0 or more"),
         ({"drawing": Drawing(top_p=0.0)}, "--top-p is more than 0"),
         ({"drawing": Drawing(top_p=1.5)}, "--top-p is more than 0"),
-        ({"drawing": Drawing(tokens=0)}, "--tokens is the most tokens"),
+        ({"drawing": Drawing(tokens=0)}, "--tokens is the maximum number of tokens"),
         ({"drawing": Drawing(samples=4), "steps": [8]}, "--k 8 is more than the 4 samples"),
         ({"steps": [0]}, "--k is a number of samples"),
         ({"limit": 0}, "the limit is a number of items"),

@@ -66,7 +66,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (["--chunk", "0"], "--chunk is the number of tokens in a step"),
         (["--chunk", "4", "--temperature", "0"], "draws the same chunk 10 times"),
         (["--temperature", "-1"], "--temperature is 0 or more"),
-        (["--tokens", "0"], "--tokens is the most tokens"),
+        (["--tokens", "0"], "--tokens is the maximum number of tokens"),
         (["--limit", "0"], "the limit is a number of items"),
         (["--critic", "rubrik:m"], "Did you mean 'rubric'?"),
         (["--critic", "sim"], "sim"),

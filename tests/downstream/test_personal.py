@@ -13,8 +13,7 @@ from number_game import Noisy, Normal, Worth, drawn, numbers
 from rich.console import Console
 
 from palate import Ask, Rating
-from palate.downstream import BEST_OF_N, GUIDE, BestOfNSummary, Drawing, Guiding, best_of_n, guide
-from palate.downstream._choice import best_of
+from palate.downstream import BEST_OF_N, GUIDE, BestOfNSummary, Drawing, Guiding, best_of, best_of_n, guide
 from palate.downstream._items import ITEMS
 from palate.downstream._personal import PersonalGain, personal_findings, shared_prompts
 from palate.downstream._samples import SAMPLES

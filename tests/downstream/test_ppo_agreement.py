@@ -6,10 +6,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from palate.downstream.ppo._findings import findings
 from palate.downstream.ppo._results import Change
 from palate.downstream.ppo._run import ControlRating, ControlTexts, HeldOutLine
-from palate.downstream.ppo._summary import _agreements, _control_agreements, _control_scores, _mean, _own_mean
+from palate.downstream.ppo._summary import _agreements, _control_agreements, _control_scores, _mean, _own_mean, findings
 from palate.records import Grade, Rating
 
 NO_GRADE = Grade(unscored="empty")

@@ -19,8 +19,8 @@ from number_game import numbers
 from palate.cli import main
 from palate.data import write_benchmark
 from palate.downstream import PPO, PpoSummary, StepLine, Training, ppo
-from palate.downstream.ppo._findings import warnings_of
 from palate.downstream.ppo._run import training_curve
+from palate.downstream.ppo._summary import warnings_of
 from palate.downstream.ppo._watch import spark
 from palate.records import PalateError
 from palate.report import document_page

@@ -8,8 +8,7 @@ import pytest
 from number_game import CARD
 
 from palate.data import load_benchmark
-from palate.downstream.ppo._prompts import of_step
-from palate.downstream.ppo._split import Side, prompt_key, split_by_users
+from palate.downstream.ppo._split import Side, of_step, prompt_key, split_by_users
 from palate.records import Benchmark, Comparison, Judgement, PalateError, User
 from palate.runs import prompts
 

@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch")
 from palate.downstream.ppo import _policy_model  # noqa: E402
 from palate.downstream.ppo._policy_model import PolicyModel, Texts, open_policy_model  # noqa: E402
 from palate.downstream.ppo._ppo import Trainer, log_probabilities  # noqa: E402
-from palate.downstream.ppo._prompts import Prompt  # noqa: E402
+from palate.downstream.ppo._split import Prompt  # noqa: E402
 
 SMALL = Training(prompts=2, samples=8, tokens=6, steps=3, epochs=2, minibatches=2, learning_rate=1e-3, kl=0.0)
 

@@ -1,4 +1,4 @@
-"""A language model that marks a text aspect by aspect."""
+"""A language model that grades a text aspect by aspect."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -234,7 +234,7 @@ def test_what_a_person_sees(table: SteerSummary) -> None:
     print_document(document, narrow)
     lines = [line.rstrip() for line in narrow.export_text().splitlines()]
     gains = lines[next(place for place, line in enumerate(lines) if line.startswith("What the user's own view")) :]
-    assert "  best of 2 by overlap, seeing posts:2" in gains  # a name is not broken to fit beside its numbers
+    assert "best of 2 by overlap, seeing posts:2" in gains  # a name is not broken to fit beside its numbers
     assert any(line.split()[:3] == ["reward", "accuracy", "none"] for line in gains)
     page = document_page(document)
     assert page.count("<circle") == 4 and page.count("<rect") == 2  # two guides in two pictures, two choosers in one
@@ -280,7 +280,13 @@ def test_the_command(
     assert code == 0, err
     assert "guided by" in out and "Report: file://" in out
     [folder] = Path("runs").glob("letters-pairs-steer-*")
-    assert {file.name for file in folder.iterdir()} == {"settings.json", "report.html", "report.md", "summary.json"}
+    assert {file.name for file in folder.iterdir()} == {
+        "settings.json",
+        "report.html",
+        "report.md",
+        "results.csv",
+        "summary.json",
+    }
     code, out, _ = palate("report", str(folder), "--json")
     summary = msgspec.json.decode(out, type=SteerSummary)
     assert code == 0 and summary.complete

@@ -75,13 +75,13 @@ def alone(row: dict[str, object]) -> dict[str, object]:
 def test_every_line_of_the_user_is_there_with_its_file(every_run: Path, user: str) -> None:
     held = {file: one for one in exported(every_run, user).runs for file in one.files}
     files = [file for file in every_run.rglob("*.jsonl") if file.stem not in ("parts", "steps", "seconds")]
-    assert {file.stem for file in files} >= {"samples", "generations", "likelihoods", "outcomes", "marks", "held_out"}
+    assert {file.stem for file in files} >= {"samples", "generations", "likelihoods", "outcomes", "grades", "held_out"}
     for file in files:
         wanted = [alone(row) for row in lines(file) if is_of(row, user) and not shows_a_stranger(row)]
         if file.stem == "views":  # also where the user was the stranger
             wanted = [row for row in lines(file) if row.get("user_id") == user or OWNER[str(row["item"])] == user]
             wanted = [row for row in wanted if row.get("user_id") in (None, user)]
-        found = getattr(held[str(file)], file.stem) if wanted else []
+        found = held[str(file)].lines[file.stem] if wanted else []
         assert found == wanted, file
         assert held[str(file)].files[str(file)] == len(wanted) if wanted else str(file) not in held
 
@@ -90,12 +90,11 @@ def test_every_line_of_the_user_is_there_with_its_file(every_run: Path, user: st
 def test_nothing_of_anybody_else_is_there(every_run: Path, user: str) -> None:
     found = msgspec.to_builtins(exported(every_run, user).runs)
     for run in found:
-        own = [item["id"] for item in run["items"]]
-        assert all(OWNER[id] == user for id in own)
-        for key in ("samples", "generations", "likelihoods", "rewards", "outcomes", "ratings", "marks", "held_out"):
-            assert all(is_of(row, user) for row in run.get(key, [])), (run["run"], key)
-        assert all(view.get("user_id") in (None, user) for view in run["views"])
-        assert all(OWNER[item] == user for item in run.get("split", {}).get("items", []))
+        held = run["lines"]
+        assert all(OWNER[item["id"]] == user for item in held.get("items", []))
+        for key in held.keys() - {"parts", "views"}:
+            assert all(is_of(row, user) for row in held[key]), (run["run"], key)
+        assert all(view.get("user_id") in (None, user) for view in held.get("views", []))
     said = " ".join(text for text in strings(found) if " " in text)
     others = [love for name, love in zip(NAMES, LOVES, strict=True) if name != user]
     assert LOVES[NAMES.index(user)] in said and not [love for love in others if love in said]
@@ -105,21 +104,22 @@ def test_a_table_is_exported_as_the_runs_it_is_made_of(every_run: Path) -> None:
     made = exported(every_run, "ann", "table")
     parts = {str(folder) for folder in STEER.parts(open_run(every_run / "table"))}
     assert parts == {one.run for one in made.runs if one.kind != "samples"}
-    assert {one.kind for one in made.runs} == {"evaluation", "best-of-n", "guide", "samples"}
+    assert {one.kind for one in made.runs} == {"eval", "best-of-n", "guide", "samples"}
     assert any("table over all users" in note for note in made.notes)
 
 
 def test_of_a_training_run_the_side_and_what_was_written_for_held_out_users(every_run: Path) -> None:
-    [held_out] = [one for one in exported(every_run, "bo", "trained").runs if one.kind == "ppo"]
-    assert held_out.split == {"side": "test", "items": ["bo-1", "bo-3"]}
-    assert [row["item"] for row in held_out.held_out] == ["bo-1", "bo-3"]
-    assert held_out.examples and {row["item"] for row in held_out.examples} <= {"bo-1", "bo-3"}
-    assert held_out.files[str(every_run / "trained" / "summary.json")] == len(held_out.examples)
+    def sides(lines: dict[str, list[dict[str, object]]]) -> dict[object, object]:
+        return {row["id"]: row.get("held_out", True) for row in lines["items"]}
+
+    [held_out] = [one.lines for one in exported(every_run, "bo", "trained").runs if one.kind == "ppo"]
+    assert sides(held_out) == {"bo-1": True, "bo-3": True}
+    assert [row["item"] for row in held_out["held_out"]] == ["bo-1", "bo-3"]
     learned = exported(every_run, "ann", "trained")
-    [trained] = [one for one in learned.runs if one.kind == "ppo"]
-    assert trained.split == {"side": "train", "items": ["ann-2", "ann-3"]}
-    assert not trained.held_out and not trained.examples
-    assert any("weights keep" in note and str(every_run / "trained" / "policy") in note for note in learned.notes)
+    [trained] = [one.lines for one in learned.runs if one.kind == "ppo"]
+    assert sides(trained) == {"ann-2": False, "ann-3": False}
+    assert "held_out" not in trained
+    assert any("weights keep" in note and str(every_run / "trained") in note for note in learned.notes)
     assert not any("weights keep" in note for note in exported(every_run, "bo", "trained").notes)
 
 
@@ -133,7 +133,7 @@ def test_what_may_tell_of_a_stranger_is_left_out_and_counted(every_run: Path) ->
     lent = [row for row in best if row["view"] == "swapped" and (row["item"], row.get("draw", 0)) in shown]
     assert lent and any(f"ratings.jsonl: {len(lent)} lines on others' items were made" in note for note in notes)
     rated = exported(every_run, "ann", "rated")
-    assert {row["view"] for row in rated.runs[0].ratings} == {"none", "posts:1"}
+    assert {row["view"] for row in rated.runs[0].lines["ratings"]} == {"none", "posts:1"}
 
 
 def test_texts_that_quote_the_user_are_counted_but_are_others(every_run: Path, tmp_path: Path) -> None:
@@ -155,11 +155,11 @@ def test_samples_named_alone_are_known_by_the_benchmark_or_by_a_run(every_run: P
     assert len(made.runs) == len(folders) and all(one.kind == "samples" for one in made.runs)
     for folder, one in zip(folders, made.runs, strict=True):
         own = set() if has_strangers(folder) else {"ann-1", "ann-2", "ann-3"}
-        assert {str(row["item"]) for row in one.samples} == own
+        assert {str(row["item"]) for row in one.lines.get("samples", [])} == own
     fewer = msgspec.structs.replace(people(), comparisons=people().comparisons[:3])
     with pytest.raises(PalateError, match=r"not known whose the samples .* Name a run that used them"):
         export_user(fewer, "ann", folders[:1])
-    assert export_user(fewer, "ann", [every_run / "best", folders[0]]).runs[1].samples
+    assert export_user(fewer, "ann", [every_run / "best", folders[0]]).runs[1].lines["samples"]
 
 
 def test_ids_of_another_benchmark_are_not_taken_for_the_user_s(every_run: Path, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_ids_of_another_benchmark_are_not_taken_for_the_user_s(every_run: Path, 
     for file in tmp_path.glob("samples/*/settings.json"):
         file.write_text(file.read_text().replace(people().content_hash, "0" * 64))
     made = exported(tmp_path, "ann", "rated")
-    assert not any(one.samples for one in made.runs)
+    assert not any("samples" in one.lines for one in made.runs)
     assert any("24 items are in neither the benchmark nor the runs" in note for note in made.notes)
 
 
@@ -183,7 +183,7 @@ def test_the_command_says_what_it_found_and_what_is_not_in_it(
     said = capsys.readouterr().out
     assert done.value.code == 0 and "14 runs" in said and "Note: " in said and "weights keep" in said
     kinds = [run["kind"] for run in json.loads((tmp_path / "ann.json").read_text())["runs"]]
-    assert kinds.count("evaluation") == 5 and kinds.count("best-of-n") == 6 and kinds.count("guide") == 2
+    assert kinds.count("eval") == 5 and kinds.count("best-of-n") == 6 and kinds.count("guide") == 2
     assert kinds.count("ppo") == 1 and kinds.count("samples") == len(list((every_run / "samples").iterdir()))
 
 
@@ -192,7 +192,7 @@ def test_the_command_says_what_it_found_and_what_is_not_in_it(
     [
         ("best/items.jsonl", "has no items.jsonl"),
         ("guided/settings.json", "is not a run: it has no settings.json"),
-        ("trained/split.json", "split.json cannot be read"),
+        ("trained/items.jsonl", "has no items.jsonl"),
     ],
 )
 def test_a_damaged_folder_is_refused(
@@ -200,10 +200,7 @@ def test_a_damaged_folder_is_refused(
 ) -> None:
     shutil.copytree(every_run, tmp_path / "runs")
     write_benchmark(people(), tmp_path / "data")
-    (tmp_path / "runs" / broken).write_text("{")
-    if not broken.endswith("split.json"):
-        (tmp_path / "runs" / broken).unlink()
-        (tmp_path / "runs" / "best" / "samples.jsonl").unlink()
+    (tmp_path / "runs" / broken).unlink()
     run = tmp_path / "runs" / broken.partition("/")[0]
     with pytest.raises(SystemExit) as done:
         main(["data", "export-user", str(tmp_path / "data"), "ann", "--out", str(tmp_path / "x"), "--run", str(run)])

@@ -24,10 +24,9 @@ def test_everything_on_one_user_and_nobody_else(tmp_path: Path, capsys: pytest.C
     user = load_benchmark("mini").users["art-01-a"]
     assert [post["text"] for post in held["user"]["posts"]] == [post.text for post in user.posts]
     assert {item["user_id"] for item in held["comparisons"]} == {"art-01-a"}
-    assert all(
-        view["item"] in {i["id"] for i in held["runs"][0]["items"]} or view["user_id"] == "art-01-a"
-        for view in held["runs"][0]["views"]
-    )
+    lines = held["runs"][0]["lines"]
+    own = {item["id"] for item in lines["items"]}
+    assert own and all(view["item"] in own or view["user_id"] == "art-01-a" for view in lines["views"])
 
 
 def test_an_unknown_user_is_told_nothing_of_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

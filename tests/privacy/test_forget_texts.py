@@ -101,7 +101,7 @@ def test_the_receipt_names_runs_and_the_samples_beside_them(runs: Path) -> None:
     by_name = {Path(place.path).name: place for place in receipt.places}
     own = sum(item.user_id == USER for item in few().comparisons)
     assert by_name["best"].kind == "run" and by_name["best"].erased["items"] == own
-    assert by_name["best"].erased["samples"] == by_name["best"].erased["marks"] == 2 * own  # two policy views
+    assert by_name["best"].erased["samples"] == by_name["best"].erased["grades"] == 2 * own  # two policy views
     assert by_name["guided"].erased["texts"] == 2 * own  # the policy alone, and guided
     shared = [place for place in receipt.places if place.kind == "samples"]
     assert len(shared) == 2 and all(place.erased == {"samples": own} for place in shared)
@@ -110,7 +110,7 @@ def test_the_receipt_names_runs_and_the_samples_beside_them(runs: Path) -> None:
 
 def test_others_stay_but_for_what_a_stranger_s_profile_may_have_shown(runs: Path, made: Path) -> None:
     erase(runs)
-    for file in ("best/samples.jsonl", "best/marks.jsonl", "guided/generations.jsonl", "guided/rewards.jsonl"):
+    for file in ("best/samples.jsonl", "best/grades.jsonl", "guided/generations.jsonl", "guided/rewards.jsonl"):
         own = {item.id for item in few().comparisons if item.user_id == USER}
         assert lines(runs / file) == [line for line in lines(made / file) if line["item"] not in own], file
     lent = [line for line in lines(made / "best" / "views.jsonl") if line.get("user_id") == USER]
@@ -166,7 +166,7 @@ def test_a_second_call_finds_nobody(runs: Path) -> None:
 
 
 def test_a_folder_that_is_being_written_to_is_left_alone(runs: Path) -> None:
-    writer = Appender(runs / "guided" / "marks.jsonl")
+    writer = Appender(runs / "guided" / "grades.jsonl")
     with pytest.raises(PalateError, match="another process is writing"):
         erase(runs)
     writer.close()

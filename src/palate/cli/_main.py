@@ -61,7 +61,7 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 OUT_OF_MEMORY = (
     "the memory of the GPU ended. See with nvidia-smi whether another program holds some of it; otherwise take a "
-    "smaller model, fewer texts at once or device=cpu. What was written is kept, and a run goes on from there."
+    "smaller model, fewer texts at once or device=cpu. Everything so far is saved; run the same command to resume."
 )
 
 
@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stderr.close()
         sys.exit(0)
     except KeyboardInterrupt:
-        print("stopped; what is on the disk is kept, and the same command goes on from there", file=sys.stderr)  # noqa: T201
+        print("stopped; everything so far is saved. Run the same command again to resume.", file=sys.stderr)  # noqa: T201
         sys.exit(INTERRUPTED)
 
 

@@ -27,7 +27,7 @@ def report(
     run
         A run folder, as `palate eval` names it at its end.
     read_again
-        Read verdicts and grades anew from what the models wrote, with today's readers.
+        Read verdicts and grades again from what the models wrote, with today's readers.
     resample
         What the intervals are about: new users, or new users and new items. By default also items, where users
         judge the same ones. Reports on texts that policies wrote resample users.
@@ -67,7 +67,7 @@ def _repair(folder: Path) -> None:
         said = [f"{count(lost.bad, 'line')} that cannot be read"] if lost.bad else []
         said += [f"{count(lost.orphans, 'line')} made from lost lines"] if lost.orphans else []
         _say(f"dropped from {lost.file}: {' and '.join(said)}; kept in {Path(lost.file).name}.bad")
-    _say("run the command that made it again to make anew what is missing" if dropped else "every line can be read")
+    _say("run the command that made it again to restore what is missing" if dropped else "every line can be read")
 
 
 def _say(text: str) -> None:

@@ -11,7 +11,7 @@ CRITICS: Registry[Callable[..., Critic]] = Registry(
     "critic",
     "palate.critics",
     {
-        "rubric": ("A language model marks each aspect of the item's rubric.", "palate.downstream:RubricCritic"),
+        "rubric": ("A language model grades each aspect of the item's rubric.", "palate.downstream:RubricCritic"),
         "reference": ("Likeness to what the user wrote or preferred.", "palate.downstream:ReferenceCritic"),
         "sim": ("A simulated user's own utility, which is the truth.", "palate.simulate:SimulatedCritic"),
     },
@@ -39,18 +39,18 @@ def as_critic(critic: str | Critic, benchmark: Benchmark) -> Critic:
 
 
 def judged(critic: Critic, drafts: Sequence[Draft]) -> list[Grade]:
-    """One sound mark for each draft, or a clear error that names the critic."""
+    """One sound grade for each draft, or a clear error that names the critic."""
     try:
         marks = list(critic.judge(drafts))
     except PalateError:
         raise
     except Exception as error:
         raise PalateError(
-            f"the critic {critic.name!r} failed: {type(error).__name__}: {error}. What was marked before is kept: "
-            "the same command goes on from there."
+            f"the critic {critic.name!r} failed: {type(error).__name__}: {error}. What was graded before is kept: "
+            "run the same command again to resume."
         ) from error
     if len(marks) != len(drafts):
-        raise PalateError(f"the critic {critic.name!r} gave {len(marks)} marks for {len(drafts)} texts")
+        raise PalateError(f"the critic {critic.name!r} gave {len(marks)} grades for {len(drafts)} texts")
     return [_sound(mark) for mark in marks]
 
 

@@ -183,7 +183,7 @@ def personal_findings(gains: Sequence[PersonalGain]) -> Iterator[Finding]:
                 "note", f"{who}: seeing the user's own {view} is not shown to be personal in {measure}: {said}"
             )
     for measure, names in unclear.items():
-        yield Finding("note", f"No measurable personal gain in {measure}. {'; '.join(names)}")
+        yield Finding("note", f"No measurable personal gain in {measure}: {'; '.join(names)}")
 
 
 def table_section(name: str, table: Table | None, *, terminal: bool = False) -> Section | None:

@@ -26,7 +26,9 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
         if self.samples < 1:
             raise PalateError(f"-n is the number of samples for each prompt, from 1; {self.samples} was given")
         if self.tokens < 1:
-            raise PalateError(f"--tokens is the most tokens of a sample, from 1; {self.tokens} was given")
+            raise PalateError(
+                f"--tokens is the maximum number of tokens of a sample, at least 1; {self.tokens} was given"
+            )
         if not (self.temperature >= 0 and math.isfinite(self.temperature)):
             raise PalateError(f"--temperature is 0 or more; {self.temperature} was given")
         if not 0 < self.top_p <= 1:

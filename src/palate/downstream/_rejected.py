@@ -38,7 +38,7 @@ def pairs_against_policy(
 ) -> Benchmark:
     """The benchmark's completions as pairs with what the policy writes for the same prompt, seeing nothing of the user.
 
-    What is drawn is kept under `samples` in the folder of runs, so that the same call goes on where it stopped.
+    What is drawn is kept under `samples` in the folder of runs, so that the same call resumes.
     """
     drawing = drawing or Drawing(samples=8, temperature=0.7)
     drawing.check()

@@ -1,4 +1,4 @@
-"""The critic `rubric`: a strong language model, told what this user was after, marks a text aspect by aspect."""
+"""The critic `rubric`: a strong language model, told what this user was after, grades a text aspect by aspect."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class SampleLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     texts: tuple[str, ...] = ()
     tokens: tuple[int, ...] = ()
     unfinished: tuple[int, ...] = ()
-    """Which of the texts were cut off at the most tokens."""
+    """Which of the texts were cut off at the token limit."""
     parts: int = 0
     """How many pieces of the view the policy saw."""
     stranger: str | None = None

@@ -10,7 +10,7 @@ import msgspec
 
 from palate.privacy._person import Person
 from palate.privacy._rewrite_lines import Row, dropped_lines, read_rows
-from palate.privacy._run_folder import shared_samples, shown_by, shown_in, texts_of
+from palate.privacy._run_folder import ViewKey, entries_of, shared_samples, shown_by, shown_in, texts_of, without
 from palate.records import Benchmark, PalateError
 from palate.runs import Ledger, Progress, Run, open_run
 
@@ -101,7 +101,9 @@ class _Export:
             known = owners.setdefault(run.settings.content_hash, {})
             known.update((str(row.get("id")), str(row.get("user_id"))) for row in items)
             own |= {str(row.get("id")) for row in self._take(ledger, items, lambda row: row.get("user_id") == user)}
-        strange, borrowed, parts = set(), set(), set()
+        strange: set[ViewKey] = set()
+        borrowed: set[ViewKey] = set()
+        parts: set[str] = set()
         for ledger in ledgers["views"]:
             views = self._rows(ledger)
             strange |= {shown_by(row) for row in views if row.get("user_id") not in (None, user)}
@@ -116,9 +118,14 @@ class _Export:
         for ledger in ledgers["parts"]:
             self._take(ledger, self._rows(ledger), lambda row: str(row.get("key")) in parts)
         for ledger in (one for one in run.ledgers if one.about == "item"):
-            rows = [self._without_strangers(row) for row in self._rows(ledger)]
-            self._take(ledger, rows, lambda row: _item(row) in own, lambda row: bool(strange & set(shown_in(row))))
-            self._note(BORROWED, sum(bool(borrowed & set(shown_in(row))) for row in rows), run.folder / ledger.name)
+            rows = self._rows(ledger)
+            self._note(BORROWED, sum(bool(borrowed & _shown_anywhere(row)) for row in rows), run.folder / ledger.name)
+            self._take(
+                ledger,
+                [self._without_strangers(row, strange) for row in rows],
+                lambda row: _item(row) in own,
+                lambda row: bool(strange & set(shown_in(row))) or row.get("stranger") not in (None, user),
+            )
         if run.experiment.refuse_to_forget(run, user):
             self._notes.append(WEIGHTS.format(path=run.folder))
         self._summary(lambda row: row.get("user_id") == user or _item(row) in own)
@@ -167,20 +174,20 @@ class _Export:
         return kept
 
     def _put(self, name: str, found: list[Row], key: str) -> None:
-        self._lines[key] = found
+        self._lines.setdefault(key, []).extend(found)
         file = str(self._run.folder / name)
         self._files[file] = self._files.get(file, 0) + len(found)
 
-    def _without_strangers(self, row: Row) -> Row:
+    def _without_strangers(self, row: Row, strange: set[ViewKey]) -> Row:
         """A line without entries of its lists that were made while a stranger was shown, which may repeat them."""
-        kept: Row = {}
-        for name, value in row.items():
-            if isinstance(value, list) and any(isinstance(entry, dict) and "user_id" in entry for entry in value):
-                value = [entry for entry in value if isinstance(entry, dict) and entry.get("user_id") is None]
-                if not value:
-                    continue
-            kept[name] = value
-        return kept
+        return without(
+            row,
+            [
+                entry
+                for entry in entries_of(row)
+                if entry.get("user_id") not in (None, self._person.id) or strange & set(shown_in(entry, row))
+            ],
+        )
 
     def _summary(self, mine: Callable[[Row], bool]) -> None:
         """Entries of the report that are about this user."""
@@ -229,3 +236,8 @@ def _each_once(runs: Iterable[Run[Any]]) -> list[Run[Any]]:
 
 def _item(row: Row) -> str:
     return str(row.get("item"))
+
+
+def _shown_anywhere(row: Row) -> set[ViewKey]:
+    """The views that were shown when a line or any of its entries was made."""
+    return {*shown_in(row), *(view for entry in entries_of(row) for view in shown_in(entry, row))}

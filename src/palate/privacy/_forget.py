@@ -16,7 +16,14 @@ from palate.privacy._person import Person
 from palate.privacy._places import Place, Tally
 from palate.privacy._receipt import Receipt
 from palate.privacy._rewrite_lines import FileChange, read_rows, refuse_read_only, sha256
-from palate.privacy._run_folder import erase_from_run, is_shown, owners, remade_reports, shared_samples
+from palate.privacy._run_folder import (
+    erase_from_run,
+    is_shown,
+    owners,
+    remake_reports,
+    remove_reports,
+    shared_samples,
+)
 from palate.privacy._traces import Search, searched_files, traces_of
 from palate.records import PalateError
 from palate.runs import Progress, open_run
@@ -66,14 +73,15 @@ def forget(
     traces = traces_of(person, names)
     places: list[Place] = []
     profile_texts: list[str] = []
+    reports = [remove_reports(table, write=not dry_run) for table in tables]
     for run in (*samples, *runs):  # runs tell whose the samples are
         report(f"erasing from {run}", len(places) + 1, steps)
         place, texts = erase_from_run(open_run(run), person, write=not dry_run)
         places.append(place)
         profile_texts += texts
-    for table in tables:  # it holds no user; its numbers are made anew from what is left of its parts
+    for table, before in zip(tables, reports, strict=True):  # it is made anew from what is left of its parts
         tally = Tally()
-        tally.files = remade_reports(table, write=not dry_run)
+        tally.files = remake_reports(table, before, write=not dry_run)
         places.append(tally.place("run", table.folder))
     retrain: list[str] = []
     for folder in models:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import msgspec
 from palate.privacy._person import Person
 from palate.privacy._places import Kind, Place, Renaming, Tally, erase_dropped_lines
 from palate.privacy._rewrite_lines import FileChange, Row, read_rows, rewrite, sha256
-from palate.runs import Ledger, Run, locked, open_run, write_report
+from palate.runs import About, Ledger, Run, locked, open_run, write_report
 
 REPORTS = ("report.html", "report.md", "results.csv", "summary.json")
 NAMES = frozenset({"id", "user_id", "item", "rm", "view", "policy_view", "key", "twin", "group", "stranger", "parts"})
@@ -45,98 +46,139 @@ def erase_from_run(run: Run[Any], person: Person, *, write: bool) -> tuple[Place
     those of others anew. Reports are made anew, or removed with the last item.
     """
     if not write:
-        return _erase(run, person, write=False)
+        return _Erasure(run, person).carry_out(write=False)
     with locked(run.folder / ledger.name for ledger in run.ledgers):  # nobody else may write meanwhile
-        return _erase(run, person, write=True)
+        return _Erasure(run, person).carry_out(write=True)
 
 
-def _erase(run: Run[Any], person: Person, *, write: bool) -> tuple[Place, list[str]]:
-    tally, ledgers = Tally(), run.ledgers
-    rows = {ledger.name: read_rows(run.folder / ledger.name) for ledger in ledgers}
-    items = [row for ledger in ledgers if ledger.about == "items" for row in rows[ledger.name]]
-    gone = {str(row.get("id")) for row in items if row.get("user_id") == person.id or person.is_in(texts_of(row))}
-    if not any(ledger.about == "items" for ledger in ledgers):  # samples do not say whose they are
-        gone = set(person.items)
-    quoting = _keys(rows, ledgers, "parts", lambda row: _quotes(row, person))
-    hidden = {
-        shown_by(row)
-        for ledger in ledgers
-        if ledger.about == "views"
-        for row in rows[ledger.name]
-        if row.get("user_id") == person.id or quoting & set(_parts(row))
-    }
-    lost: dict[str, set[Hashable]] = {}
-    changes: dict[str, dict[int, Row | None]] = {}
-    erased: list[str] = []
-    for ledger in ledgers:
-        if ledger.about in ("items", "parts", "nobody"):
-            continue
-        lost[ledger.name], changes[ledger.name] = set(), {}
-        needed = lost.get(ledger.needs.ledger.name, set()) if ledger.needs else set()
-        for place, row in enumerate(rows[ledger.name]):
-            line = msgspec.convert(row, ledger.line, strict=False)
-            goes = (
-                str(row.get("item")) in gone
-                or person.id in (row.get("stranger"), row.get("user_id"))
-                or bool(hidden & set(shown_in(row)))
-                or (ledger.needs is not None and any(key in needed for key in ledger.needs.keys(line)))
-            )
-            kept = _without(row, person.id)
-            if not goes and not _quotes(kept, person):
-                if kept != row:
-                    changes[ledger.name][place] = kept
-                    erased += [text for text in texts_of(row) if text not in set(texts_of(kept))]
-                continue
-            changes[ledger.name][place] = None
-            erased += texts_of(row)
-            if ledger.key is not None:
-                lost[ledger.name].add(ledger.key(line))
-    left = {
-        key
-        for ledger in ledgers
-        if ledger.about == "views"
-        for place, row in enumerate(rows[ledger.name])
-        if changes[ledger.name].get(place, row) is not None
-        for key in _parts(row)
-    }
-    rename = Renaming(gone, (row for row in items if str(row.get("id")) not in gone))
-    for ledger in reversed(ledgers):  # items last: they tell whose everything is
-        place = -1
+class _Erasure:
+    """What every ledger of a run shall hold, worked out before anything is written."""
 
-        def change(row: Row, ledger: Ledger[Any] = ledger) -> Row | None:
-            nonlocal place
-            place += 1
-            if ledger.about == "items":
-                new = None if str(row.get("id")) in gone else rename(row)
-            elif ledger.about == "parts":
-                new = row if str(row.get("key")) in left else None
-                erased.extend(texts_of(row) if new is None else [])
-            elif ledger.about == "nobody":
-                new = row
-            else:
-                new = changes[ledger.name].get(place, row)
-                new = _without_twin(new, gone) if new is not None else None
-            tally.counts[ledger.label] += new is None or (new is not row and new != row and ledger.about == "item")
-            return new
+    def __init__(self, run: Run[Any], person: Person) -> None:
+        self._run, self._person = run, person
+        self._counts: Counter[str] = Counter()
+        self._texts: list[str] = []
+        self._before = {ledger.name: read_rows(run.folder / ledger.name) for ledger in run.ledgers}
+        items = self._about("items")
+        known = {str(row.get("id")) for row in items}
+        own = {str(row.get("id")) for row in items if row.get("user_id") == person.id or person.is_in(texts_of(row))}
+        self._items = own | (person.items - known)  # samples do not say whose they are
+        self._rename = Renaming(self._items, (row for row in items if str(row.get("id")) not in own))
+        quoting = {str(row.get("key")) for row in self._about("parts") if self._quotes(row)}
+        self._views = {
+            shown_by(row)
+            for row in self._about("views")
+            if row.get("user_id") == person.id or quoting & set(_parts(row))
+        }
+        self._anybodys = {ledger.name for ledger in run.experiment.may_tell_of_anybody(run)}
+        self._lost: dict[str, set[Hashable]] = {}
+        self._shown: set[str] = set()
+        """Parts of profiles that a view still shows."""
+        self._after: dict[str, list[Row | None]] = {}
+        for ledger in sorted(run.ledgers, key=lambda ledger: ledger.about == "parts"):  # after the views
+            after = [self._changed(ledger, row) for row in self._before[ledger.name]]
+            self._after[ledger.name] = after
+            if ledger.about == "views":
+                self._shown.update(key for row in after if row is not None for key in _parts(row))
 
-        tally.changed(rewrite(run.folder / ledger.name, change, write=write, keep_empty=True))
-    if tally.files:
-        tally.files += remade_reports(run, write=write)
-    erase_dropped_lines(run.folder, tally, write=write)
-    kind: Kind = "samples" if run.experiment.kind == "samples" else "run"
-    return tally.place(kind, run.folder, run.experiment.left_after_forgetting(run)), erased
+    def carry_out(self, *, write: bool) -> tuple[Place, list[str]]:
+        """Write it down, so that a call that was broken off can be made again.
+
+        Old reports go first. What was made goes before what it was made from, and items last: they tell whose
+        everything is.
+        """
+        run, tally = self._run, Tally()
+        tally.counts = self._counts
+        changed = any(self._after[name] != rows for name, rows in self._before.items())
+        reports = remove_reports(run, write=write) if changed else {}
+        made_last_first = run.ledgers[::-1]
+        for ledger in sorted(made_last_first, key=lambda ledger: ledger.about == "items"):
+            tally.changed(_rewrite_as(run.folder / ledger.name, self._after[ledger.name], write=write))
+        tally.files += remake_reports(run, reports, write=write)
+        erase_dropped_lines(run.folder, tally, write=write)
+        kind: Kind = "samples" if run.experiment.kind == "samples" else "run"
+        return tally.place(kind, run.folder, run.experiment.left_after_forgetting(run)), self._texts
+
+    def _about(self, about: About) -> list[Row]:
+        return [row for ledger in self._run.ledgers if ledger.about == about for row in self._before[ledger.name]]
+
+    def _changed(self, ledger: Ledger[Any], row: Row) -> Row | None:
+        """The line as it shall stand."""
+        if ledger.about == "nobody":
+            return row
+        kept = self._without_entries(ledger, self._rename(row))
+        if not self._goes(ledger, kept):
+            return kept
+        self._counts[ledger.label] += 1
+        self._texts += texts_of(kept)
+        if ledger.key is not None:
+            self._lost.setdefault(ledger.name, set()).add(ledger.key(_line(ledger, row)))
+        return None
+
+    def _goes(self, ledger: Ledger[Any], row: Row) -> bool:
+        if ledger.about == "items":
+            return str(row.get("id")) in self._items
+        if ledger.about == "parts":
+            return str(row.get("key")) not in self._shown
+        return (
+            str(row.get("item")) in self._items
+            or self._person.id in (row.get("user_id"), row.get("stranger"))
+            or bool(self._views & set(shown_in(row)))
+            or self._quotes(row)
+            or ledger.name in self._anybodys
+            or self._made_from_lost(ledger, row)
+        )
+
+    def _made_from_lost(self, ledger: Ledger[Any], row: Row) -> bool:
+        lost = self._lost.get(ledger.needs.ledger.name) if ledger.needs else None
+        return bool(lost and ledger.needs and lost & set(ledger.needs.keys(_line(ledger, row))))
+
+    def _without_entries(self, ledger: Ledger[Any], row: Row) -> Row:
+        """The line without entries of its lists that were made while this user was shown."""
+        shown = [
+            entry
+            for entry in entries_of(row)
+            if entry.get("user_id") == self._person.id or self._views & set(shown_in(entry, row))
+        ]
+        self._counts[f"entries of {ledger.label}"] += len(shown)
+        self._texts += texts_of(shown)
+        return without(row, shown)
+
+    def _quotes(self, row: Row) -> bool:
+        return any(mine in text for text in texts_of(row) for mine in self._person.wrote)
 
 
-def remade_reports(run: Run[Any], *, write: bool) -> list[FileChange]:
-    """The reports, made anew from what is left; removed where no item is."""
-    there = [run.folder / name for name in REPORTS if (run.folder / name).is_file()]
-    before = {file: sha256(file) for file in there}
-    if write and there:
-        for file in there:
+def _line(ledger: Ledger[Any], row: Row) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(row), type=ledger.line)
+
+
+def _rewrite_as(file: Path, after: Iterable[Row | None], *, write: bool) -> FileChange | None:
+    """Write a file of lines anew; those that stay the same stay byte for byte."""
+    rows = iter(after)
+
+    def change(row: Row) -> Row | None:
+        new = next(rows)
+        return row if new == row else new
+
+    return rewrite(file, change, write=write, keep_empty=True)
+
+
+def remove_reports(run: Run[Any], *, write: bool) -> dict[Path, str | None]:
+    """The reports that were there, with their hashes."""
+    before = {run.folder / name: sha256(run.folder / name) for name in REPORTS if (run.folder / name).is_file()}
+    if write:
+        for file in before:
             file.unlink()
-        if any(True for part in (run, *map(open_run, run.experiment.parts(run))) for _ in owners(part)):
+    return before
+
+
+def remake_reports(run: Run[Any], before: Mapping[Path, str | None], *, write: bool) -> list[FileChange]:
+    """Make removed reports anew from what is left, where any item is."""
+    if write and before:
+        parts = (run, *map(open_run, run.experiment.parts(run)))
+        if any(True for part in parts for _ in owners(part)):
             write_report(run, run.experiment.summarise(run))
-    return [FileChange(path=str(file), before=before[file], after=sha256(file)) for file in there]
+    return [FileChange(path=str(file), before=content, after=sha256(file)) for file, content in before.items()]
 
 
 def shown_by(row: Row) -> ViewKey:
@@ -144,10 +186,30 @@ def shown_by(row: Row) -> ViewKey:
     return str(row.get("view")), str(row.get("item")), _draw(row)
 
 
-def shown_in(row: Row) -> list[ViewKey]:
-    """The views that were shown when a line was made: a reward model's of one draw, and the policy's, which has one."""
-    item = str(row.get("item"))
+def shown_in(row: Row, line: Row | None = None) -> list[ViewKey]:
+    """The views that were shown when a line, or an entry of a line, was made.
+
+    They are a reward model's of one draw, and the policy's, which has one.
+    """
+    item = str((line or row).get("item"))
     return [(str(row.get("view")), item, _draw(row)), (str(row.get("policy_view")), item, 0)]
+
+
+def entries_of(row: Row) -> list[Row]:
+    """What the lists of a line hold, where they say what was shown with each entry."""
+    lists = (value for value in row.values() if isinstance(value, list))
+    return [one for entries in lists for one in entries if isinstance(one, dict) and {"view", "user_id"} & one.keys()]
+
+
+def without(row: Row, entries: Sequence[Row]) -> Row:
+    """A line without some entries of its lists, and without the lists that are empty then."""
+    if not entries:
+        return row
+    kept: Row = {
+        name: [one for one in value if one not in entries] if isinstance(value, list) else value
+        for name, value in row.items()
+    }
+    return {name: value for name, value in kept.items() if value or value == row[name]}
 
 
 def _draw(row: Row) -> int:
@@ -158,12 +220,6 @@ def _draw(row: Row) -> int:
 def _parts(row: Row) -> list[str]:
     keys = row.get("parts")
     return [str(key) for key in keys] if isinstance(keys, list) else []
-
-
-def _keys(rows: dict[str, list[Row]], ledgers: Sequence[Ledger[Any]], about: str, holds: Any) -> set[str]:
-    return {
-        str(row.get("key")) for ledger in ledgers if ledger.about == about for row in rows[ledger.name] if holds(row)
-    }
 
 
 def texts_of(value: object) -> list[str]:
@@ -181,22 +237,3 @@ def _named(value: object) -> set[object]:
         own = {value.get("user_id"), value.get("stranger")}
         return own.union(*(_named(inner) for inner in value.values()))
     return set().union(*(_named(inner) for inner in value)) if isinstance(value, list) else set()
-
-
-def _quotes(row: Row, person: Person) -> bool:
-    return any(mine in text for text in texts_of(row) for mine in person.wrote)
-
-
-def _without(row: Row, user: str) -> Row:
-    """The same line without entries of its lists that were made while this user was shown."""
-    kept = {
-        name: [entry for entry in value if not (isinstance(entry, dict) and entry.get("user_id") == user)]
-        if isinstance(value, list)
-        else value
-        for name, value in row.items()
-    }
-    return {name: value for name, value in kept.items() if value or value == row[name]}
-
-
-def _without_twin(row: Row, gone: set[str]) -> Row:
-    return {name: row[name] for name in row if name != "twin"} if str(row.get("twin")) in gone else row

@@ -11,7 +11,7 @@ from palate.runs._experiment import (
     repair_run,
     write_report,
 )
-from palate.runs._ledger import Appender, Ledger, Needs, bad_line, fault_of, locked
+from palate.runs._ledger import About, Appender, Ledger, Needs, bad_line, fault_of, locked
 from palate.runs._models import LoadedModel, Progress, load_models, no_progress
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import (
@@ -47,6 +47,7 @@ __all__ = [
     "LOST",
     "PARTS",
     "VIEWS",
+    "About",
     "Appender",
     "Build",
     "Dropped",

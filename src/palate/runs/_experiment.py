@@ -67,10 +67,10 @@ SummaryType = TypeVar("SummaryType", bound=RunSummary)
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """How the numbers of a run are made anew."""
+    """How the numbers of a run are recomputed."""
 
     read_again: bool = False
-    """Read verdicts and grades anew from what the models wrote."""
+    """Read verdicts and grades again from what the models wrote."""
     resample: Resample = "auto"
 
 
@@ -118,6 +118,10 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
     def refuse_to_forget(self, run: Run[SettingsType], user: str) -> str | None:
         """Why this user cannot be erased from the run, where that is so."""
         return None
+
+    def may_tell_of_anybody(self, run: Run[SettingsType]) -> Sequence[Ledger[Any]]:
+        """Ledgers made while people were shown who are not known any more; they go with whoever is erased."""
+        return ()
 
     def left_after_forgetting(self, run: Run[SettingsType]) -> list[str]:
         """What of an erased user may stay in such a run, in words."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from palate.downstream._choice import doubling
 from palate.downstream._critics import as_critic, judged
@@ -12,22 +13,29 @@ from palate.downstream._items import prompt_item
 from palate.downstream._personal import personal_views
 from palate.downstream._policy import Drawing, open_policy
 from palate.downstream._samples import SAMPLES, SampleSet, SampleSettings
-from palate.downstream.best_of_n._experiment import BEST_OF_N
+from palate.downstream.best_of_n._document import best_of_n_document
 from palate.downstream.best_of_n._results import BestOfNSummary
 from palate.downstream.best_of_n._run import (
     GRADES,
+    LEDGERS,
     RATINGS,
     BestOfNSettings,
     SampleGradeLine,
     SampleRatingLine,
 )
+from palate.downstream.best_of_n._summary import summarise_best_of_n
 from palate.engine import LanguageModel
 from palate.records import Ask, Benchmark, Critic, Draft, PalateError, Rating, RewardModel, View
+from palate.report import Document
 from palate.runs import (
+    Experiment,
     Fingerprint,
     Item,
+    Ledger,
     LoadedModel,
     Progress,
+    Reading,
+    Run,
     RunWriter,
     Setup,
     as_benchmark,
@@ -44,6 +52,7 @@ from palate.runs import (
     sample_items,
     set_up,
 )
+from palate.runs._experiment import DEFAULT_READING
 from palate.views import ViewSpec, resolve_views
 
 GRADED_AT_ONCE = 256
@@ -228,3 +237,26 @@ class _Measurement:
                     for item in some
                 ],
             )
+
+
+class BestOfN(Experiment[BestOfNSettings, BestOfNSummary]):
+    """Reward models choose among a policy's own texts, and a critic says what the choice is worth."""
+
+    kind = "best-of-n"
+    command = "palate bon"
+    settings = BestOfNSettings
+
+    def ledgers(self, settings: BestOfNSettings) -> Sequence[Ledger[Any]]:
+        """Prompts, what was shown of their users, samples, ratings and grades."""
+        return LEDGERS
+
+    def summarise(self, run: Run[BestOfNSettings], reading: Reading = DEFAULT_READING) -> BestOfNSummary:
+        """Every number from the raw samples, ratings and grades."""
+        return summarise_best_of_n(run)
+
+    def document(self, run: Run[BestOfNSettings], summary: BestOfNSummary, *, users: bool = True) -> Document:
+        """Scores and rewards against k, differences, and every prompt with its samples."""
+        return best_of_n_document(run, summary, users=users)
+
+
+BEST_OF_N = BestOfN()

@@ -153,7 +153,7 @@ def reward_tables(summary: BestOfNSummary) -> Iterator[Table]:
     if not models:
         return
     steps = models[0].points
-    bound = ("at most so many nats from the policy", "", "", *(f"{point.divergence:.2f}" for point in steps))
+    bound = ("KL from the policy, at most (nats)", "", "", *(f"{point.divergence:.2f}" for point in steps))
     yield Table(
         title="The reward of the choice, in standard deviations over an item's samples",
         titles=("chosen by", "seeing", "policy sees", *(f"k = {point.k}" for point in steps)),

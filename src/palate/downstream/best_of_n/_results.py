@@ -33,7 +33,7 @@ class PolicySamples(msgspec.Struct, frozen=True, kw_only=True):
     empty: int
     """Texts without a word; they are kept and marked like any other."""
     unfinished: int
-    """Texts cut off at the most tokens."""
+    """Texts cut off at the token limit."""
     distinct: float | None
     """The mean share of an item's texts that differ from one another."""
     mean_tokens: float | None
@@ -70,10 +70,10 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     view: str | None
     """What the reward model saw of the user."""
     n: int
-    """Items where all samples have a mark and a reward."""
+    """Items where all samples have a grade and a reward."""
     users: int
     left_out: int
-    """Sampled items left out, since a mark or the rating is unscored."""
+    """Sampled items left out, since a grade or the rating is unscored."""
     reasons: dict[str, int]
     """Why, with how often."""
     points: list[Point]
@@ -109,7 +109,7 @@ class BestOfNSummary(RunSummary, frozen=True, kw_only=True):
     temperature: float
     top_p: float
     tokens: int
-    """The most tokens of a sample."""
+    """Maximum number of tokens of a sample."""
     policies: list[PolicySamples]
     curves: list[Curve]
     differences: list[BestOfNDifference]

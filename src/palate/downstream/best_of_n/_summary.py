@@ -1,26 +1,49 @@
-"""From the raw samples, ratings and marks of a run to every number that is reported."""
+"""From the raw samples, ratings and grades of a run to every number that is reported."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import Literal
 
+import msgspec
 import numpy as np
 
 from palate.downstream._choice import divergence_bound
 from palate.downstream._items import ITEMS
-from palate.downstream.best_of_n._differences import Asked, differences
+from palate.downstream._personal import (
+    ANYWHERE,
+    MANY_EMPTY,
+    SCORE,
+    Against,
+    PersonalGain,
+    against,
+    personal_findings,
+    personal_gains,
+    shared_prompts,
+)
 from palate.downstream.best_of_n._expectations import Chooser, Expectations, Expected
-from palate.downstream.best_of_n._findings import findings
-from palate.downstream.best_of_n._results import BestOfNSummary, Curve, Point, PolicySamples
+from palate.downstream.best_of_n._results import BestOfNDifference, BestOfNSummary, Choice, Curve, Point, PolicySamples
 from palate.downstream.best_of_n._run import BestOfNSettings
 from palate.records import PalateError
-from palate.runs import Run, common_fields
-from palate.stats import Estimate, Floats, Quantity, Resamples, intervals, ratio
+from palate.report import CLEAR, Finding, chance_of_error, change_with_interval, commonest, count, warnings_first
+from palate.runs import LOST, Run, common_fields
+from palate.stats import (
+    Estimate,
+    Floats,
+    Quantity,
+    Resamples,
+    intervals,
+    mean_totals,
+    paired_differences,
+    ratio,
+    tested,
+)
 
 
 def summarise_best_of_n(run: Run[BestOfNSettings]) -> BestOfNSummary:
-    """Every number anew from the folder; no model is needed."""
+    """Every number, recomputed from the folder; no model is needed."""
     settings = run.settings
     if not list(run.read(ITEMS)):
         raise PalateError(f"{run.folder / 'items.jsonl'} holds no items; the run cannot be read")
@@ -156,3 +179,186 @@ def _asked(expectations: Expectations) -> list[Asked]:
             if model.policy_view == plain and model.kind == "model"
         ]
     return asked
+
+
+About = Literal["over random", "between models", "in context", "in context or best-of-n"]
+End = tuple[Chooser, int]
+"""Who chooses, among how many."""
+Asked = tuple[About, End, End]
+
+
+def difference(expectations: Expectations, one: End, other: End) -> Floats:
+    """An item each, nan where not both have it."""
+    first, second = (expectations.choosers[chooser].scores[k] for chooser, k in (one, other))
+    return np.asarray(first - second)
+
+
+def differences(
+    expectations: Expectations, asked: Sequence[Asked], resamples: Resamples
+) -> tuple[list[BestOfNDifference], list[PersonalGain]]:
+    """Every difference asked for, less those with no item in common; and what the user's own view brought.
+
+    The false discovery rate is held over both together.
+    """
+    personal = list(_personal(expectations))
+    columns = [(difference(expectations, one, other), ANYWHERE) for _, one, other in asked]
+    columns += [one.column for one in personal]
+    found = tested(columns, expectations.clusters, expectations.users, resamples)
+    plain = [
+        BestOfNDifference(about=about, one=_choice(*one), other=_choice(*other), **msgspec.structs.asdict(test))
+        for (about, one, other), test in zip(asked, found, strict=False)
+        if test is not None
+    ]
+    return plain, personal_gains(personal, found[len(asked) :])
+
+
+def _personal(expectations: Expectations) -> Iterator[Against]:
+    """At the largest k, for each policy view and reward model; and of what the policy itself sees, for one sample."""
+    settings = expectations.settings
+    top, several = settings.steps[-1], len(settings.policy_views) > 1
+    shows = {view.name: expectations.seen.shows(view.name) for view in settings.views}
+    for policy_view in (view.name for view in settings.policy_views):
+        for model in settings.reward_models:
+            columns = {
+                one.view or "": expected.scores[top]
+                for one, expected in expectations.choosers.items()
+                if (one.policy_view, one.kind, one.name) == (policy_view, "model", model.label)
+            }
+            who = f"best of {top} by {model.label}" + (f" (policy sees {policy_view})" if several else "")
+            yield from against(who, SCORE, columns, settings.views, shows)
+    alone = {
+        one.policy_view: expected.scores[settings.steps[0]]
+        for one, expected in expectations.choosers.items()
+        if one.kind == "random"
+    }
+    shown = {view.name: expectations.policy_saw(view.name) for view in settings.policy_views}
+    yield from against("the policy alone", SCORE, alone, settings.policy_views, shown)
+
+
+def _choice(chooser: Chooser, k: int) -> Choice:
+    return Choice(policy_view=chooser.policy_view, chooser=chooser.name, view=chooser.view, k=k)
+
+
+MANY_CUT = 0.5
+FEW_DISTINCT = 0.5
+
+
+def findings(
+    expectations: Expectations,
+    policies: Sequence[PolicySamples],
+    curves: Sequence[Curve],
+    differences: Sequence[BestOfNDifference],
+    personal: Sequence[PersonalGain],
+    resamples: Resamples,
+) -> list[Finding]:
+    """Warnings first."""
+    found = [
+        *about_samples(policies),
+        *expectations.seen.warnings(expectations.settings.views),
+        *about_left_out(curves),
+        *shared_prompts(expectations.items, expectations.clusters),
+    ]
+    found += [*_over_optimised(expectations, resamples), *personal_findings(personal)]
+    found += [*_gains(differences), *_in_context(differences)]
+    if expectations.lost:
+        found.append(Finding("warning", LOST.format(count=expectations.lost)))
+    return warnings_first(found)
+
+
+def about_samples(policies: Sequence[PolicySamples]) -> Iterator[Finding]:
+    """What to know of what a policy wrote: failures, empty texts, repeats, and what it could not see."""
+    for one in policies:
+        seeing = f"seeing {one.policy_view}, the policy"
+        if one.failed:
+            yield Finding(
+                "warning",
+                f"{seeing} wrote nothing for {count(one.failed, 'item')}, which are left out: {commonest(one.reasons)}",
+            )
+        if not one.samples:
+            continue
+        if one.empty == one.samples:
+            yield Finding("warning", f"{seeing} stopped at once every time: all {one.samples:,} samples are empty")
+        elif one.empty > MANY_EMPTY * one.samples:
+            yield Finding("warning", f"{seeing} wrote {one.empty:,} empty texts of {one.samples:,}")
+        if one.distinct is not None and one.samples > one.sampled and one.distinct < FEW_DISTINCT:
+            yield Finding(
+                "warning",
+                f"{seeing} repeats itself: only {one.distinct:.0%} of an item's samples differ, so there is little "
+                "to choose from",
+            )
+        if one.unfinished > MANY_CUT * one.samples:
+            yield Finding("note", f"{seeing} hit the token limit in {one.unfinished:,} of {one.samples:,} samples")
+        if one.unseen:
+            yield Finding(
+                "warning" if one.unseen > MANY_EMPTY * one.sampled else "note",
+                f"{seeing} saw nothing of the user for {count(one.unseen, 'item')}: the view is empty or did not fit",
+            )
+        if one.shortened:
+            yield Finding(
+                "note", f"{seeing} saw only part of the view for {count(one.shortened, 'item')}: the rest did not fit"
+            )
+
+
+def about_left_out(curves: Sequence[Curve]) -> Iterator[Finding]:
+    """Items without a score, and why."""
+    for curve in curves:
+        if curve.left_out and curve.kind in ("model", "oracle"):
+            who = f"{curve.chooser} seeing {curve.view}" if curve.kind == "model" else "the critic"
+            lost = f"{who} (policy sees {curve.policy_view}): {count(curve.left_out, 'item')} left out, unscored"
+            yield Finding("warning", f"{lost}; mostly: {commonest(curve.reasons)}")
+
+
+def _over_optimised(expectations: Expectations, resamples: Resamples) -> Iterator[Finding]:
+    """The reward of the choice cannot fall as k grows; the critic's score can.
+
+    The best k is picked by its score, so an interval alone would cry wolf: the fall from every k counts as a test.
+    """
+    *steps, top = expectations.settings.steps
+    models = [one for one, expected in expectations.choosers.items() if one.kind == "model" and expected.has.any()]
+    tried = [(one, k) for one in models for k in steps]
+    columns = [difference(expectations, (one, k), (one, top)) for one, k in tried]
+    totals = [mean_totals(column, expectations.clusters, expectations.n_clusters) for column in columns]
+    falls = dict(zip(tried, paired_differences([Quantity(total, ratio) for total in totals], resamples), strict=True))
+    for one, peak in [max(((one, k) for k in steps), key=lambda key: falls[key].difference) for one in models if steps]:
+        fall = falls[one, peak]
+        if fall.low is not None and fall.low > 0 and fall.q < CLEAR:
+            yield Finding(
+                "warning",
+                f"over-optimised: with {one.name} seeing {one.view} (policy sees {one.policy_view}), the reward keeps "
+                f"rising, but the critic's score is best at k = {peak} and {fall.difference:.3f} lower at k = {top} "
+                f"({fall.low:.3f} to {fall.high:.3f}), q = {chance_of_error(fall.q)}",
+            )
+
+
+def _gains(differences: Sequence[BestOfNDifference]) -> Iterator[Finding]:
+    """What is clear gets a sentence of its own; what is not, one for each policy view."""
+    unclear: dict[str, list[str]] = {}
+    for one in differences:
+        if one.about != "over random":
+            continue
+        who, view = f"{one.one.chooser} seeing {one.one.view}", one.one.policy_view
+        said = change_with_interval(one)
+        if one.q >= CLEAR:
+            unclear.setdefault(view, []).append(f"{who} {said}")
+            continue
+        text = f"best of {one.one.k} by {who} (policy sees {view}) against random: {said}, q = {chance_of_error(one.q)}"
+        yield Finding("good" if one.difference > 0 else "warning", text)
+    for view, names in unclear.items():
+        yield Finding("note", f"no clear difference from random where the policy sees {view}: {'; '.join(names)}")
+
+
+def _in_context(differences: Sequence[BestOfNDifference]) -> Iterator[Finding]:
+    for one in differences:
+        if not one.about.startswith("in context"):
+            continue
+        other = one.other
+        than = f"the same policy seeing {other.policy_view}"
+        if one.about == "in context or best-of-n":
+            than = f"best of {other.k} by {other.chooser} seeing {other.view} on samples that saw {other.policy_view}"
+        said = f"{change_with_interval(one)}, q = {chance_of_error(one.q)}"
+        clear = "" if one.q < CLEAR else ", not clear"
+        text = (
+            f"in-context learning alone (policy sees {one.one.policy_view}, one sample) against {than}: {said}{clear}"
+        )
+        better = one.q < CLEAR and one.difference > 0
+        yield Finding("good" if better else "note", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,7 +13,7 @@ from palate.downstream._critics import as_critic, judged
 from palate.downstream._items import prompt_item
 from palate.downstream._personal import personal_views
 from palate.downstream._policy import Drawing, item_seed, open_policy, write_request
-from palate.downstream.guide._experiment import GUIDE
+from palate.downstream.guide._document import guide_document
 from palate.downstream.guide._guiding import Guided, Guiding, Job, checked_weights, write_guided
 from palate.downstream.guide._results import GuideSummary
 from palate.downstream.guide._run import (
@@ -31,19 +31,26 @@ from palate.downstream.guide._run import (
     PairRatingLine,
     TextGradeLine,
     TokenRewardLine,
+    ledgers,
     outcomes,
     written_key,
 )
+from palate.downstream.guide._summary import summarise_guide
 from palate.downstream.guide._token_rewards import policy_likelihoods, token_rewards
 from palate.engine import LanguageModel, LocalModel, in_halves, in_process
 from palate.evaluation import in_benchmark_order, make_ask
 from palate.records import Ask, Benchmark, Comparison, Critic, Draft, PalateError, Rating, RewardModel, View
+from palate.report import Document
 from palate.rewards import follow
 from palate.runs import (
+    Experiment,
     Fingerprint,
     Item,
+    Ledger,
     LoadedModel,
     Progress,
+    Reading,
+    Run,
     RunWriter,
     Setup,
     as_benchmark,
@@ -58,6 +65,7 @@ from palate.runs import (
     sample_items,
     set_up,
 )
+from palate.runs._experiment import DEFAULT_READING
 from palate.views import Missing, ViewSpec, resolve_views
 
 GRADED_AT_ONCE = 64
@@ -407,3 +415,26 @@ def _with_text(line: GeneratedLine, written: Guided) -> GeneratedLine:
         finished=written.finished,
         log_probability=round(written.log_probability, 6),
     )
+
+
+class Guide(Experiment[GuideSettings, GuideSummary]):
+    """Reward models steer a policy while it writes: policy accuracy, and what a critic says of the texts."""
+
+    kind = "guide"
+    command = "palate guide"
+    settings = GuideSettings
+
+    def ledgers(self, settings: GuideSettings) -> Sequence[Ledger[Any]]:
+        """Prompts, what was shown of their users, tokens with their rewards, texts, ratings and grades."""
+        return ledgers(settings)
+
+    def summarise(self, run: Run[GuideSettings], reading: Reading = DEFAULT_READING) -> GuideSummary:
+        """Every number from the raw log-probabilities, rewards, ratings, texts and grades."""
+        return summarise_guide(run)
+
+    def document(self, run: Run[GuideSettings], summary: GuideSummary, *, users: bool = True) -> Document:
+        """Policy accuracy and the critic's scores against the weight, and every prompt with what was written."""
+        return guide_document(run, summary, users=users)
+
+
+GUIDE = Guide()

@@ -55,7 +55,9 @@ class Guiding(msgspec.Struct, frozen=True, kw_only=True):
         if self.top_k < 1:
             raise PalateError(f"--top-k is the number of candidates at each step, from 1; {self.top_k} was given")
         if self.tokens < 1:
-            raise PalateError(f"--tokens is the most tokens of a text, from 1; {self.tokens} was given")
+            raise PalateError(
+                f"--tokens is the maximum number of tokens of a text, at least 1; {self.tokens} was given"
+            )
         if self.chunk < 1:
             raise PalateError(f"--chunk is the number of tokens in a step, from 1; {self.chunk} was given")
         if not (self.sampling_temperature >= 0 and math.isfinite(self.sampling_temperature)):

@@ -171,7 +171,7 @@ TOKEN_REWARDS = Ledger(
     Needs(LIKELIHOODS, lambda line: [(line.policy_view, line.item)]),
 )
 RATINGS = Ledger("ratings.jsonl", PairRatingLine, lambda line: (line.rm, line.view, line.item))
-GENERATIONS = Ledger("generations.jsonl", GeneratedLine, lambda line: line.key)
+GENERATIONS = Ledger("generations.jsonl", GeneratedLine, lambda line: line.key, label="texts")
 GRADES = Ledger("grades.jsonl", TextGradeLine, lambda line: line.key, Needs(GENERATIONS, lambda line: [line.key]))
 MEASURED = (LIKELIHOODS, TOKEN_REWARDS, RATINGS, GENERATIONS, GRADES)
 

@@ -13,8 +13,8 @@ import msgspec
 from palate.downstream._critics import judged
 from palate.downstream._personal import controls
 from palate.downstream._policy import item_seed
-from palate.downstream.ppo._prompts import Prompt, fitted
 from palate.downstream.ppo._run import HELD_OUT, ControlRating, ControlTexts, HeldOutLine, PpoSettings
+from palate.downstream.ppo._split import Prompt, fitted
 from palate.engine import Failure, LocalModel, Sampling, WriteRequest, Written
 from palate.records import Ask, Critic, Draft, PalateError, View
 from palate.rewards import conversation, rate

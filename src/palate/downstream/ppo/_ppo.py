@@ -37,8 +37,8 @@ from torch import Tensor, nn
 
 from palate.downstream.ppo._distributed import ProcessGroup
 from palate.downstream.ppo._policy_model import PolicyModel
-from palate.downstream.ppo._prompts import Prompt, of_step
 from palate.downstream.ppo._results import StepLine
+from palate.downstream.ppo._split import Prompt, of_step
 from palate.downstream.ppo._training import Training
 from palate.engine import steady_attention
 from palate.records import Ask, PalateError

@@ -18,7 +18,6 @@ from pathlib import Path
 import msgspec
 import torch
 
-from palate.downstream.ppo._experiment import PPO
 from palate.downstream.ppo._ppo import Trainer
 from palate.downstream.ppo._results import StepLine
 from palate.downstream.ppo._run import (
@@ -30,12 +29,13 @@ from palate.downstream.ppo._run import (
     policy_folder,
     training_curve,
 )
+from palate.downstream.ppo._train import PPO
 from palate.engine import require
 from palate.records import PalateError
 from palate.runs import Run, write_report
 
 PAGE_EVERY = 10
-"""Steps after which the page is made anew while training goes on."""
+"""Steps after which the page is rewritten while training runs."""
 LONGEST_UNKEPT = 300.0
 """Seconds of work that a crash may cost: slow steps get a checkpoint sooner than was asked for."""
 KEPT = 2

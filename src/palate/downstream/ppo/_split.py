@@ -1,8 +1,9 @@
-"""Who is trained on and who is held out: no user, prompt, group or twin is on both sides."""
+"""Who is trained on and who is held out, and their prompts: no user, prompt, group or twin is on both sides."""
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import msgspec
@@ -10,8 +11,11 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from palate.records import Benchmark, Comparison, PalateError, User
-from palate.runs import Item
+from palate.engine import LocalModel
+from palate.records import Ask, Benchmark, Comparison, PalateError, User, View
+from palate.rewards import conversation, fit_view
+from palate.runs import Item, Setup
+from palate.views import Missing, ViewSpec
 
 FEWEST_USERS = 2
 """On each side; with fewer there is nobody to take an interval over."""
@@ -115,3 +119,66 @@ def _hash(seed: int, *words: str) -> float:
     """A number from 0 to 1 that hangs on the words alone."""
     text = "\x00".join((str(seed), *words))
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:7]) / 2**56
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    """One item, ready to be written for and rated."""
+
+    item: Item
+    ids: list[int]
+    """What the policy reads: the view in a system turn, then the user's own words."""
+    view: View
+    """What the reward model sees."""
+    policy_view: View
+    """What the policy sees, with as much of it as fits."""
+
+
+def make_prompts(
+    setup: Setup[Item], policy: LocalModel, policy_view: ViewSpec, view: ViewSpec, tokens: int
+) -> tuple[list[Prompt], Counter[str]]:
+    """A prompt for each item, and why items were left out, with how often.
+
+    An item whose view cannot be built is left out. One that leaves no room for an answer is an error.
+    """
+    reasons: Counter[str] = Counter()
+    found = []
+    shown, seen = (setup.builder.build(spec, setup.items) for spec in (policy_view, view))
+    for item, one, other in zip(setup.items, shown, seen, strict=True):
+        if isinstance(one, Missing) or isinstance(other, Missing):
+            reasons[one.reason if isinstance(one, Missing) else other.reason] += 1  # type: ignore[union-attr]
+            continue
+        ask = fitted(policy, item, one, tokens)
+        ids = policy.chat.ids(policy.chat.prompt(conversation(ask)))
+        found.append(Prompt(item=item, ids=ids, view=other, policy_view=ask.view))
+    if not found:
+        said = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(3))
+        raise PalateError(f"no item can be shown with the views {policy_view.name} and {view.name}: {said}")
+    return found, reasons
+
+
+def fitted(policy: LocalModel, item: Item, view: View, tokens: int) -> Ask:
+    """What the policy is asked, with as much of the view as its context holds."""
+    ask = Ask(id=item.id, prompt=item.prompt, responses=(), view=view)
+    if policy.context is None:
+        return ask
+    room = policy.context - tokens
+    ask, _ = fit_view(ask, lambda one: policy.count_tokens(conversation(one)), room)
+    needed = policy.count_tokens(conversation(ask)) or 0
+    if needed > room:
+        raise PalateError(
+            f"the prompt of item {item.id!r} has {needed} tokens; the context of {policy.name} has {policy.context}, "
+            f"and {tokens} of them are for the answer. Lower --tokens, or leave the item out of the benchmark."
+        )
+    return ask
+
+
+def of_step(prompts: Sequence[Prompt], step: int, count: int, seed: int) -> list[Prompt]:
+    """The prompts of a step: every prompt once in an order of its own, then every prompt again in another."""
+    orders: dict[int, list[int]] = {}
+    places = []
+    for number in range(step * count, (step + 1) * count):
+        again, place = divmod(number, len(prompts))
+        if again not in orders:
+            orders[again] = np.random.default_rng([seed, again]).permutation(len(prompts)).tolist()
+        places.append(orders[again][place])
+    return [prompts[place] for place in places]

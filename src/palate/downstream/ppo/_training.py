@@ -23,7 +23,7 @@ class Training:
     samples: int = 4
     """Texts for each prompt; `rloo` needs two at least."""
     tokens: int = 128
-    """The most tokens of a text."""
+    """Maximum number of tokens of a text."""
     temperature: float = 1.0
     """The policy is the softmax of logits over this, in drawing and in learning alike."""
     epochs: int = 2
@@ -42,7 +42,7 @@ class Training:
     kl_target: float | None = None
     """Nats for each text that the coefficient is steered to; absent, the coefficient stays as it is."""
     kl_horizon: int = 10_000
-    """Over about so many texts the coefficient answers to a divergence that is off target."""
+    """Number of texts over which the KL coefficient adapts to a divergence that is off target."""
     gamma: float = 1.0
     """The discount of later rewards, for each token."""
     gae_lambda: float = 1.0
@@ -56,7 +56,7 @@ class Training:
     """Rewards are measured from the mean of their prompt's texts and given deviation 1 over a step, so that levels
     of prompts and users do not matter and all reward models weigh alike against the KL."""
     truncation_penalty: float = 0.0
-    """Taken from the reward (after whitening) of a text that was cut off at the most tokens."""
+    """Taken from the reward (after whitening) of a text that was cut off at the token limit."""
     unscored: Literal["stop", "leave-out"] = "stop"
     """What an unscored text does: end the run with the reason, or stay out of its step. It is never paid."""
     lora: int = 0

@@ -1,4 +1,4 @@
-"""The curves of a training run in a terminal, while it goes on."""
+"""The curves of a training run in a terminal, while it runs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from palate.downstream.ppo._document import CURVES
-from palate.downstream.ppo._findings import warnings_of
 from palate.downstream.ppo._results import StepLine
+from palate.downstream.ppo._summary import warnings_of
 from palate.report import figure
 
 BARS = "▁▂▃▄▅▆▇█"

@@ -1,7 +1,6 @@
 """Every way of steering a policy in one table, against what the user really wrote."""
 
-from palate.downstream.steer._experiment import STEER
 from palate.downstream.steer._results import SteerSummary
-from palate.downstream.steer._steer import steer
+from palate.downstream.steer._steer import STEER, steer
 
 __all__ = ["STEER", "SteerSummary", "steer"]

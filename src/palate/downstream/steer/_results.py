@@ -81,7 +81,7 @@ class SteerSummary(RunSummary, frozen=True, kw_only=True):
     temperature: float
     top_p: float
     tokens: int
-    """The most tokens of a text."""
+    """Maximum number of tokens of a text."""
     weight: float
     """Of the reward in guided decoding."""
     top_k: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -15,13 +16,16 @@ from palate.downstream._policy import Drawing, open_policy
 from palate.downstream._reference import ReferenceCritic
 from palate.downstream.best_of_n import best_of_n
 from palate.downstream.guide import Guiding, guide
-from palate.downstream.steer._experiment import STEER
+from palate.downstream.steer._document import steer_document
 from palate.downstream.steer._results import SteerSummary
-from palate.downstream.steer._run import InContext, SteerSettings
+from palate.downstream.steer._run import InContext, SteerSettings, part_folder
+from palate.downstream.steer._summary import summarise_steer
 from palate.engine import LanguageModel
 from palate.evaluation import evaluate
 from palate.records import Benchmark, Critic, PalateError
-from palate.runs import Progress, as_benchmark, begin_run, no_progress, ranks
+from palate.report import Document
+from palate.runs import Experiment, Ledger, Progress, Reading, Run, as_benchmark, begin_run, no_progress, ranks
+from palate.runs._experiment import DEFAULT_READING
 from palate.views import RETRIEVERS, resolve_views
 
 
@@ -186,3 +190,30 @@ def _in_context(text: str, retriever: str) -> tuple[str, str]:
     if not spec.pieces:
         raise PalateError("--in-context none shows the policy nothing, which is what it is compared with")
     return view, picker if at else retriever
+
+
+class Steer(Experiment[SteerSettings, SteerSummary]):
+    """Every way of steering a policy beside what the user really wrote: alone, in context, chosen, guided."""
+
+    kind = "steer"
+    command = "palate steer"
+    settings = SteerSettings
+
+    def ledgers(self, settings: SteerSettings) -> Sequence[Ledger[Any]]:
+        """None of its own: everything is in its parts."""
+        return ()
+
+    def summarise(self, run: Run[SteerSettings], reading: Reading = DEFAULT_READING) -> SteerSummary:
+        """Every number from the runs beside the table."""
+        return summarise_steer(run)
+
+    def document(self, run: Run[SteerSettings], summary: SteerSummary, *, users: bool = True) -> Document:
+        """The table, what is personal in it, and the samples."""
+        return steer_document(run, summary, users=users)
+
+    def parts(self, run: Run[SteerSettings]) -> list[Path]:
+        """The runs of the table, each once."""
+        return [part_folder(run, name) for name in dict.fromkeys(run.settings.parts.values())]
+
+
+STEER = Steer()

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from palate.downstream._personal import Range, personal_findings, personal_gains, shared_prompts
 from palate.downstream.best_of_n import BEST_OF_N
-from palate.downstream.best_of_n._findings import about_left_out, about_samples
+from palate.downstream.best_of_n._summary import about_left_out, about_samples
 from palate.downstream.guide import GUIDE
-from palate.downstream.guide._findings import about_texts
+from palate.downstream.guide._summary import about_texts
 from palate.downstream.steer._methods import LIKENESS, Method, Parts
 from palate.downstream.steer._results import Measure, SteerDifference, SteerRow, SteerSummary
 from palate.downstream.steer._run import SteerSettings, guided_part, rated_part, sampled_part
