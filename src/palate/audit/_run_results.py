@@ -11,7 +11,7 @@ import msgspec
 
 from palate.evaluation import Slice
 from palate.report import Finding
-from palate.stats import Tested
+from palate.stats import PairedTest
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class Hidden(msgspec.Struct, frozen=True, kw_only=True):
     """Why, and what they are counted as."""
 
 
-class SliceGain(Tested, frozen=True, kw_only=True):
+class SliceGain(PairedTest, frozen=True, kw_only=True):
     """What the profile does for one group: accuracy with it minus accuracy with `none`, on the same items.
 
     q holds the false discovery rate over all groups, models and views.

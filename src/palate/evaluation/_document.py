@@ -37,7 +37,7 @@ from palate.report import (
     points,
     points_interval,
 )
-from palate.stats import Estimate, Tested
+from palate.stats import Estimate, PairedTest
 
 MOST_VALUES = 15
 """How many values of one field a table of slices shows, those with most items first."""
@@ -249,7 +249,7 @@ def _tests(titles: tuple[str, ...], rows: list[tuple[str, ...]], folded: str) ->
     return Table(titles=(*titles, "95%", "q", "users", "n"), words=3, rows=rows, headings=True, folded=folded)
 
 
-def _certainty(one: Tested) -> tuple[str, ...]:
+def _certainty(one: PairedTest) -> tuple[str, ...]:
     return points_interval(one.low, one.high), chance_of_error(one.q), f"{one.users:,}", f"{one.n:,}"
 
 

@@ -14,7 +14,7 @@ from palate.evaluation._order import is_control
 from palate.evaluation._ratings import Ratings
 from palate.evaluation._results import Difference, Gain, OverBaseline
 from palate.evaluation._slices import groupings, shown_groups
-from palate.stats import Tested
+from palate.stats import PairedTest
 from palate.stats._intervals import GAIN, Resamples, paired_differences
 from palate.views import ViewSpec
 
@@ -34,7 +34,7 @@ class Pair(NamedTuple):
     one: Key
     other: Key
     part: str
-    test: Tested
+    test: PairedTest
 
 
 def paired(
@@ -62,7 +62,7 @@ def paired(
         ratings.mean(ratings.credits[one] - ratings.credits[other], both, within=GAIN) for _, one, other, both in kept
     ]
     return [
-        Pair(one, other, part, Tested(n=int(both.sum()), users=ratings.count_users(both), **vars(difference)))
+        Pair(one, other, part, PairedTest(n=int(both.sum()), users=ratings.count_users(both), **vars(difference)))
         for (part, one, other, both), difference in zip(kept, paired_differences(quantities, resamples), strict=True)
     ]
 

@@ -42,7 +42,7 @@ from palate.report import (
     points_interval,
     shortened,
 )
-from palate.stats import Tested
+from palate.stats import PairedTest
 
 _PROFILE_SHAPES = ("square", "diamond", "triangle", "hexagon")
 _STRANGER_SHAPES = ("cross", "plus")
@@ -156,7 +156,7 @@ def _plot_differences(bands: Sequence[Band], title: str) -> IntervalPlot | None:
     return draw_intervals(bands, IN_POINTS, title=title, axis=axis, reference="no difference")
 
 
-def _difference_row(found: Tested, label: str, mark: Mark, detail: str) -> PlotRow:
+def _difference_row(found: PairedTest, label: str, mark: Mark, detail: str) -> PlotRow:
     return PlotRow(
         label=label,
         mark=mark,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from palate.runs import RunSummary
-from palate.stats import Estimate, Tested
+from palate.stats import Estimate, PairedTest
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """For judges of pairs, on the items that they scored."""
 
 
-class Gain(Tested, frozen=True, kw_only=True):
+class Gain(PairedTest, frozen=True, kw_only=True):
     """What a view adds for one model: accuracy with it minus accuracy with another, on the same items.
 
     Items whose view had nothing to show are left out: a profile adds nothing where there is none.
@@ -87,7 +87,7 @@ class Gain(Tested, frozen=True, kw_only=True):
     over: str
 
 
-class Difference(Tested, frozen=True, kw_only=True):
+class Difference(PairedTest, frozen=True, kw_only=True):
     """One model against another under the same view, on the items that both scored."""
 
     view: str
@@ -95,7 +95,7 @@ class Difference(Tested, frozen=True, kw_only=True):
     than: str
 
 
-class OverBaseline(Tested, frozen=True, kw_only=True):
+class OverBaseline(PairedTest, frozen=True, kw_only=True):
     """A model against the impersonal one of a training run, which sees nobody, on the items that both scored.
 
     It says whether the model is better, and not whether the person makes it so: that is a `Gain` over `none` and

@@ -37,8 +37,8 @@ from palate.stats import (
     intervals,
     mean_totals,
     paired_differences,
+    paired_tests,
     ratio,
-    tested,
 )
 
 
@@ -203,7 +203,7 @@ def differences(
     personal = list(_personal(expectations))
     columns = [(difference(expectations, one, other), ANYWHERE) for _, one, other in asked]
     columns += [one.column for one in personal]
-    found = tested(columns, expectations.clusters, expectations.users, resamples)
+    found = paired_tests(columns, expectations.clusters, expectations.users, resamples)
     plain = [
         BestOfNDifference(about=about, one=_choice(*one), other=_choice(*other), **msgspec.structs.asdict(test))
         for (about, one, other), test in zip(asked, found, strict=False)
