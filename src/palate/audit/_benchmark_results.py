@@ -116,7 +116,7 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
     """How much people differ in taking the longest."""
 
 
-class Positions(msgspec.Struct, frozen=True, kw_only=True):
+class PositionHabits(msgspec.Struct, frozen=True, kw_only=True):
     """Habits of position, where the benchmark recorded what people saw where."""
 
     n: int
@@ -247,7 +247,7 @@ class BenchmarkAudit(msgspec.Struct, frozen=True, kw_only=True):
     """What it would be if no text were judged twice."""
     conflicts: Conflicts
     lengths: Lengths
-    positions: Positions | None
+    positions: PositionHabits | None
     fields: list[Field]
     leaks: Leaks
     faults: list[str]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from palate.audit._benchmark_results import Habit, Lengths, Positions
+from palate.audit._benchmark_results import Habit, Lengths, PositionHabits
 from palate.audit._conflicts import pair_codes
 from palate.evaluation import RatedItem, Ratings
 from palate.records import Benchmark, Comparison
@@ -203,7 +203,7 @@ def measure_lengths(ratings: Ratings, seed: int) -> Lengths:
     )
 
 
-def measure_positions(benchmark: Benchmark, ratings: Ratings, seed: int) -> Positions | None:
+def measure_positions(benchmark: Benchmark, ratings: Ratings, seed: int) -> PositionHabits | None:
     """What people chose by where they saw it, and how much users differ in that."""
     recorded = {item.id: item for item in benchmark.comparisons if item.shown is not None}
     rows = [row for row, item in enumerate(ratings.items) if item.id in recorded]
@@ -219,7 +219,7 @@ def measure_positions(benchmark: Benchmark, ratings: Ratings, seed: int) -> Posi
         over_time = [float(firsts[part].mean()) for part in parts]
         quarters = np.repeat(np.arange(QUARTERS), [len(part) for part in parts])
         p = shuffle_test(firsts[order].astype(np.float64), quarters, users[order], seed)
-    return Positions(
+    return PositionHabits(
         n=len(places),
         chosen=[float(share) for share in np.bincount(places) / len(places)],
         chance=float(np.mean([1 / len(item.responses) for item in items])),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from palate.audit._run_results import Gap, RunAudit, SliceGain
 from palate.report import (
@@ -115,7 +115,7 @@ def run_document(audit: RunAudit, *, whole: bool = False) -> Document:
         findings=audit.findings,
         sections=[
             *_gaps(audit, whole=whole),
-            *_cells(audit, whole=whole),
+            *_slices(audit, whole=whole),
             *_harm(audit),
             *_gains(audit, whole=whole),
             *_harmed(audit),
@@ -126,15 +126,7 @@ def run_document(audit: RunAudit, *, whole: bool = False) -> Document:
 def _gaps(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
     shown = audit.gaps if whole else audit.gaps[:MOST_ROWS]
     titles = ("field", "best served", "worst served", "gap", "95%", "q")
-    tables = [
-        Table(
-            title=f"{rm}, {view}",
-            titles=titles,
-            words=3,
-            rows=[_gap_row(gap) for gap in shown if (gap.rm, gap.view) == (rm, view)],
-        )
-        for rm, view in dict.fromkeys((gap.rm, gap.view) for gap in shown)
-    ]
+    tables = _by_model([((gap.rm, gap.view), _gap_row(gap)) for gap in shown], titles, words=3)
     notes = [
         f"{_field(one.by)}: {count(one.cells, 'group')} with {count(one.users, 'user')} {one.reason}."
         for one in audit.hidden
@@ -149,6 +141,16 @@ def _gaps(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
             small_print=[_FOOTNOTE],
             terminal=True,
         )
+
+
+def _by_model(
+    rows: Sequence[tuple[tuple[str, str], tuple[str, ...]]], titles: tuple[str, ...], words: int
+) -> list[Table]:
+    """A table for each model and view, in the order of their first rows."""
+    return [
+        Table(title=", ".join(key), titles=titles, words=words, rows=[row for own, row in rows if own == key])
+        for key in dict.fromkeys(own for own, _ in rows)
+    ]
 
 
 def _gap_row(gap: Gap) -> tuple[str, ...]:
@@ -167,7 +169,7 @@ def _field(by: str) -> str:
     return by.removeprefix("demographics.")
 
 
-def _cells(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
+def _slices(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
     """In a terminal, the groups behind the clear gaps, or behind the first one where none is clear."""
     gaps = audit.gaps if whole else [gap for gap in audit.gaps if gap.q < CLEAR][:3] or audit.gaps[:1]
     wanted = {(gap.by, gap.rm, gap.view) for gap in gaps}
@@ -225,15 +227,7 @@ def _gains(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
     if not shown:
         return
     titles = ("field", "group", "gain", "95%", "q", "users")
-    tables = [
-        Table(
-            title=f"{rm}, {view}",
-            titles=titles,
-            words=2,
-            rows=[_gain_row(one) for one in shown if (one.rm, one.view) == (rm, view)],
-        )
-        for rm, view in dict.fromkeys((one.rm, one.view) for one in shown)
-    ]
+    tables = _by_model([((one.rm, one.view), _gain_row(one)) for one in shown], titles, words=2)
     more = len(ordered) - len(shown)
     notes = (
         [Note(f"{count(more, 'more group gains', 'more groups gain')} more: --out writes them all.")] if more else []

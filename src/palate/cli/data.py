@@ -14,7 +14,7 @@ from palate.cli._options import DataOptions, Flag, Folders
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from palate.data import Summary
+    from palate.data import BenchmarkSummary
     from palate.records import Benchmark, Comparison, Completion, User
 
 DATA = DataOptions()
@@ -314,7 +314,7 @@ def _find_user(benchmark: Benchmark, id: str) -> User:
     return benchmark.users[id]
 
 
-def _show_card(console: Console, benchmark: Benchmark, summary: Summary) -> None:
+def _show_card(console: Console, benchmark: Benchmark, summary: BenchmarkSummary) -> None:
     card = benchmark.card
     console.print(card.title, style="bold", markup=False)
     if card.description:

@@ -10,19 +10,19 @@ from palate.data._history import History, Item, Visible, responses_of
 from palate.data._load import LOADERS, list_benchmarks, load_benchmark, load_votes
 from palate.data._pairs import pairs_from_completions
 from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
-from palate.data._summary import Summary, summarise
+from palate.data._summary import BenchmarkSummary, summarise
 from palate.data._wire import json_schemas
 
 __all__ = [
     "HELD",
     "LOADERS",
+    "BenchmarkSummary",
     "Fault",
     "History",
     "Item",
     "Listing",
     "Pseudonyms",
     "SameTexts",
-    "Summary",
     "Visible",
     "Vote",
     "check_benchmark",

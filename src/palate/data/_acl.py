@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from palate.data._cards import card_of
-from palate.data._draft import Draft, draft_of
+from palate.data._draft import BenchmarkDraft, draft_of
 from palate.data._files import read_all
 from palate.records import Benchmark, Completion, Post, User
 
@@ -24,7 +24,7 @@ class _Author(msgspec.Struct):
     papers: list[_Paper]
 
 
-def read_acl_titles(folder: Path) -> Draft:
+def read_acl_titles(folder: Path) -> BenchmarkDraft:
     """Every paper as a completion; an author's posts are their papers, dated by year."""
     users: dict[str, User] = {}
     completions: list[Completion] = []

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 
-from palate.data._draft import Draft, Fault, Place, error, gathered, integrity, warning
+from palate.data._draft import BenchmarkDraft, Fault, Location, error, gathered, integrity, warning
 from palate.data._history import History
 from palate.data._load import read_draft
 from palate.records import Benchmark, Comparison, Judgement, Post, Privileged, came_before
@@ -36,13 +36,13 @@ def check_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision:
     return sorted(faults, key=lambda fault: fault.severity)
 
 
-def _same_as_chosen(draft: Draft) -> Iterator[Fault]:
+def _same_as_chosen(draft: BenchmarkDraft) -> Iterator[Fault]:
     for item, place in draft.comparisons:
         if item.chosen in item.rejected:
             yield error(place, "chosen", f"{item.id!r}: chosen is also a rejected response; remove the row")
 
 
-def _people(draft: Draft) -> Iterator[Fault]:
+def _people(draft: BenchmarkDraft) -> Iterator[Fault]:
     items = Counter(item.user_id for item, _ in draft.items())
     bare = [(user.id, place) for user, place in draft.users if not (user.posts or user.judgements)]
     unused = [(user.id, place) for user, place in draft.users if user.id not in items]
@@ -53,14 +53,14 @@ def _people(draft: Draft) -> Iterator[Fault]:
         yield warning(draft.users[0][1], None, message)
 
 
-def _responses(draft: Draft) -> Iterator[Fault]:
+def _responses(draft: BenchmarkDraft) -> Iterator[Fault]:
     texts = [(item.id, place, item.responses) for item, place in draft.comparisons]
     texts += [(item.id, place, item.alternatives) for item, place in draft.completions]
     empty = [(id, place) for id, place, each in texts if not all(text.strip() for text in each)]
     yield from gathered(empty, None, "empty response")
 
 
-def _repeated_choices(draft: Draft) -> Iterator[Fault]:
+def _repeated_choices(draft: BenchmarkDraft) -> Iterator[Fault]:
     seen: set[tuple[str, str, frozenset[str], str]] = set()
     again = []
     for item, place in draft.comparisons:
@@ -71,7 +71,7 @@ def _repeated_choices(draft: Draft) -> Iterator[Fault]:
     yield from gathered(again, None, "repeats a choice that the same user made in an earlier row")
 
 
-def _twins(draft: Draft) -> Iterator[Fault]:
+def _twins(draft: BenchmarkDraft) -> Iterator[Fault]:
     items = {item.id: item for item, _ in draft.comparisons}
     lost = [(item.id, place) for item, place in draft.comparisons if item.twin and item.twin not in items]
     crooked = [
@@ -87,7 +87,7 @@ def _mirrors(item: Comparison, twin: Comparison) -> bool:
     return twin.twin == item.id and set(twin.responses) == set(item.responses) and twin.chosen != item.chosen
 
 
-def _late_history(draft: Draft) -> Iterator[Fault]:
+def _late_history(draft: BenchmarkDraft) -> Iterator[Fault]:
     """History dated on or after an item; judgements and posts that are items themselves are so by design."""
     ids = {item.id for item, _ in draft.items()}
     history: dict[str, list[Post | Judgement]] = {}
@@ -102,12 +102,12 @@ def _late_history(draft: Draft) -> Iterator[Fault]:
     yield from gathered(late, "date", "has history of the same date or later; views leave that history out")
 
 
-def _positions(draft: Draft) -> Iterator[Fault]:
+def _positions(draft: BenchmarkDraft) -> Iterator[Fault]:
     """A position that is chosen always, or more often than chance allows; only where positions mean something."""
     items = [item for item, _ in draft.comparisons if not draft.unordered and item.id not in draft.chosen_first]
     if len(items) < 2:
         return
-    place = Place(draft.source)
+    place = Location(draft.source)
     positions = [item.preferred if item.shown is None else item.shown[item.preferred] for item in items]
     counts = Counter(positions)
     position, count = counts.most_common(1)[0]
@@ -122,7 +122,7 @@ def _positions(draft: Draft) -> Iterator[Fault]:
             yield warning(place, "preferred", f"position {position} is chosen in {shares}")
 
 
-def _lengths(draft: Draft) -> Iterator[Fault]:
+def _lengths(draft: BenchmarkDraft) -> Iterator[Fault]:
     """Chosen responses that are systematically the longer ones (sign test)."""
     longer = shorter = 0
     for item, _ in draft.comparisons:
@@ -133,7 +133,7 @@ def _lengths(draft: Draft) -> Iterator[Fault]:
     share = longer / count if count else 0.0
     if share > LONGER_SHARE and tail(longer, count / 2, count / 4) < SIGNIFICANT:
         message = f"the chosen response is the longer one in {share:.0%} of {count} rows; report a length control"
-        yield warning(Place(draft.source), "chosen", message)
+        yield warning(Location(draft.source), "chosen", message)
 
 
 def tail(count: int, expected: float, variance: float) -> float:
@@ -144,7 +144,7 @@ def tail(count: int, expected: float, variance: float) -> float:
     return math.erfc(deviation / math.sqrt(2 * variance))
 
 
-def _private_facts(draft: Draft) -> Iterator[Fault]:
+def _private_facts(draft: BenchmarkDraft) -> Iterator[Fault]:
     """Responses that repeat a sentence of the rubric or the narrative: those give the label away."""
     leaks = [
         (item.id, place, sentence)
@@ -156,7 +156,7 @@ def _private_facts(draft: Draft) -> Iterator[Fault]:
         yield from gathered([(id, place) for id, place, _ in leaks], None, message)
 
 
-def _answers_in_history(draft: Draft) -> Iterator[Fault]:
+def _answers_in_history(draft: BenchmarkDraft) -> Iterator[Fault]:
     """Items of which the user's own earlier history holds a response, or the private narrative."""
     users = {user.id: user for user, _ in draft.users}
     items = [(item, place) for item, place in draft.items() if item.user_id in users]

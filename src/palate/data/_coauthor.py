@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from palate.data._cards import card_of
-from palate.data._draft import Draft, draft_of
+from palate.data._draft import BenchmarkDraft, draft_of
 from palate.data._exchange import comparison_of
 from palate.data._files import read_all
 from palate.data._wire import write_moment
@@ -26,7 +26,7 @@ class _Choice(msgspec.Struct):
     ts: int
 
 
-def read_coauthor(folder: Path, since: date | None = None) -> Draft:
+def read_coauthor(folder: Path, since: date | None = None) -> BenchmarkDraft:
     """Each choice as a comparison in the order shown; a writer's history is the choices they made before.
 
     With `since`, choices before that day are left out, from the history too.

@@ -24,7 +24,7 @@ LONGEST_RESPONSE = 1_000_000
 T = TypeVar("T")
 
 
-class Place(msgspec.Struct, frozen=True):
+class Location(msgspec.Struct, frozen=True):
     """Where a record stands: a file and, where it has lines, the line."""
 
     file: str
@@ -59,17 +59,17 @@ class FieldError(Exception):
         self.message = message
 
 
-def error(place: Place, field: str | None, message: str) -> Fault:
+def error(place: Location, field: str | None, message: str) -> Fault:
     """A fault that makes the data unusable."""
     return Fault("error", place.file, place.line, field, message)
 
 
-def warning(place: Place, field: str | None, message: str) -> Fault:
+def warning(place: Location, field: str | None, message: str) -> Fault:
     """A fault that makes the data mislead."""
     return Fault("warning", place.file, place.line, field, message)
 
 
-def gathered(found: Iterable[tuple[str, Place]], field: str | None, message: str) -> Iterator[Fault]:
+def gathered(found: Iterable[tuple[str, Location]], field: str | None, message: str) -> Iterator[Fault]:
     """One warning for all records with the same fault, at the place of the first."""
     found = list(found)
     if found:
@@ -89,7 +89,7 @@ def refuse(faults: list[Fault], source: str) -> None:
     raise PalateError(f"{errors[0]}\n{advice}")
 
 
-def explain(problem: Exception, place: Place) -> Fault:
+def explain(problem: Exception, place: Location) -> Fault:
     """Put what the decoder says into words that name the field."""
     if isinstance(problem, FieldError):
         return error(place, problem.field, problem.message)
@@ -117,10 +117,10 @@ def _in_words(message: str) -> str:
     return said[:1].lower() + said[1:] + "; `palate data schema` shows what each field takes"
 
 
-Placed = list[tuple[T, Place]]
+Placed = list[tuple[T, Location]]
 
 
-class Draft(msgspec.Struct, kw_only=True):
+class BenchmarkDraft(msgspec.Struct, kw_only=True):
     """Records with their places. `check` reads it as it is; loading turns it into a benchmark or refuses."""
 
     card: Card
@@ -150,10 +150,10 @@ class Draft(msgspec.Struct, kw_only=True):
         )
 
 
-def draft_of(benchmark: Benchmark, source: str, *, unordered: bool = False) -> Draft:
+def draft_of(benchmark: Benchmark, source: str, *, unordered: bool = False) -> BenchmarkDraft:
     """A benchmark that was not read line by line: every record stands at its source."""
-    place = Place(source)
-    return Draft(
+    place = Location(source)
+    return BenchmarkDraft(
         card=benchmark.card,
         source=source,
         users=[(user, place) for user in benchmark.users.values()],
@@ -163,7 +163,7 @@ def draft_of(benchmark: Benchmark, source: str, *, unordered: bool = False) -> D
     )
 
 
-def integrity(draft: Draft) -> list[Fault]:
+def integrity(draft: BenchmarkDraft) -> list[Fault]:
     """What no single record shows: repeated ids, people who do not exist, indices out of range."""
     faults = [*_repeated("user_id", ((user.id, place) for user, place in draft.users))]
     faults += _repeated("id", ((item.id, place) for item, place in draft.comparisons))
@@ -179,12 +179,12 @@ def integrity(draft: Draft) -> list[Fault]:
         for number, judgement in enumerate(user.judgements):
             faults += choice_faults(judgement, place, f"preferences[{number}].")
     if not (draft.comparisons or draft.completions or draft.faults):
-        faults.append(error(Place(draft.source), None, "holds no comparison and no completion; add some"))
+        faults.append(error(Location(draft.source), None, "holds no comparison and no completion; add some"))
     return faults
 
 
-def _repeated(field: str, ids: Iterable[tuple[str, Place]]) -> list[Fault]:
-    first: dict[str, Place] = {}
+def _repeated(field: str, ids: Iterable[tuple[str, Location]]) -> list[Fault]:
+    first: dict[str, Location] = {}
     faults: list[Fault] = []
     for id, place in ids:
         if id in first:
@@ -194,7 +194,7 @@ def _repeated(field: str, ids: Iterable[tuple[str, Place]]) -> list[Fault]:
     return faults
 
 
-def choice_faults(choice: Comparison | Judgement, place: Place, prefix: str = "") -> list[Fault]:
+def choice_faults(choice: Comparison | Judgement, place: Location, prefix: str = "") -> list[Fault]:
     """What is wrong with the responses of a choice and the index preferred."""
     count = len(choice.responses)
     longest = max(map(len, choice.responses), default=0)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from palate.data._draft import Draft, Fault, FieldError, Place, draft_of, error, explain
+from palate.data._draft import BenchmarkDraft, Fault, FieldError, Location, draft_of, error, explain
 from palate.data._files import find, read_bytes, read_records
 from palate.data._wire import WireAspect, WireComparison, WireCompletion, WirePost, WirePreference, WireUser
 from palate.records import Benchmark, Card, Comparison, Completion, Judgement, PalateError, User
@@ -30,13 +30,13 @@ def is_folder_format(folder: Path) -> bool:
     return any(find(folder, name) for name in ("comparisons.jsonl", "completions.jsonl"))
 
 
-def read_folder(folder: Path, source: str, *, extras: bool = False) -> Draft:
+def read_folder(folder: Path, source: str, *, extras: bool = False) -> BenchmarkDraft:
     """Read every file of the folder; faults are gathered, not raised."""
-    draft = Draft(card=default_card(folder, source), source=source)
+    draft = BenchmarkDraft(card=default_card(folder, source), source=source)
     _read_card(folder, draft)
     users = find(folder, "users.jsonl")
     if users is None:
-        missing = Place(str(folder / "users.jsonl"))
+        missing = Location(str(folder / "users.jsonl"))
         draft.faults.append(error(missing, None, "is missing; add a line for each user"))
     else:
         draft.users = list(_records(read_records(users, WireUser, draft.faults, extras=extras), draft.faults))
@@ -57,16 +57,16 @@ def default_card(path: Path, source: str) -> Card:
     return Card(name=name, title=name, version="local", licence="unknown", source=source)
 
 
-def _read_card(folder: Path, draft: Draft) -> None:
+def _read_card(folder: Path, draft: BenchmarkDraft) -> None:
     path = folder / "card.json"
     if path.is_file():
         try:
             draft.card = msgspec.json.decode(read_bytes(path), type=Card)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-            draft.faults.append(explain(problem, Place(str(path))))
+            draft.faults.append(explain(problem, Location(str(path))))
 
 
-def _records(decoded: Iterable[tuple[_Recordable[T], Place]], faults: list[Fault]) -> Iterator[tuple[T, Place]]:
+def _records(decoded: Iterable[tuple[_Recordable[T], Location]], faults: list[Fault]) -> Iterator[tuple[T, Location]]:
     for wire, place in decoded:
         try:
             yield wire.record(), place

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from palate.data._cards import card_of
-from palate.data._draft import Draft, draft_of
+from palate.data._draft import BenchmarkDraft, draft_of
 from palate.data._files import read_all
 from palate.records import Benchmark, Completion, Post, User
 
@@ -32,7 +32,7 @@ class _Story(msgspec.Struct):
     questions: list[_Question]
 
 
-def read_squality(folder: Path) -> Draft:
+def read_squality(folder: Path) -> BenchmarkDraft:
     """Every answer as a completion; a writer's posts are their answers, in the order of the file."""
     stories = read_all(folder / "responses.jsonl.gz", _Story, "squality")
     posts: dict[str, list[Post]] = defaultdict(list)

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from palate.data._cards import card_of
-from palate.data._draft import Draft, draft_of
+from palate.data._draft import BenchmarkDraft, draft_of
 from palate.data._files import read_all
 from palate.data._wire import normalise_date
 from palate.records import Benchmark, Comparison, Post, Privileged, User
@@ -35,7 +35,7 @@ class _Question(msgspec.Struct):
     profile: list[_Post]
 
 
-def read_stackexchange(folder: Path, *, pairs: bool = False) -> Draft:
+def read_stackexchange(folder: Path, *, pairs: bool = False) -> BenchmarkDraft:
     """One comparison a question, or one a pair; the body of the question is the private narrative, as in LaMP-QA.
 
     An asker's posts are the union over their questions: views hold those dated before the question.

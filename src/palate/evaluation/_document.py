@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from palate.evaluation._findings import NO_PERSONAL_GAIN, findings_of
-from palate.evaluation._order import Group, Row, condensed, groups, telling_differences
+from palate.evaluation._order import ModelRows, ResultRow, condensed, groups, telling_differences
 from palate.evaluation._plots import (
     accuracy_plot,
     baseline_plot,
@@ -22,12 +22,12 @@ from palate.report import (
     Bar,
     Block,
     Cell,
-    Choice,
     Columns,
     Document,
     ItemCard,
     Section,
     Table,
+    TableChoice,
     chance_of_error,
     count,
     document_of,
@@ -117,7 +117,7 @@ def evaluation_document(summary: Summary, items: Sequence[ItemCard] = (), *, lef
     )
 
 
-def _accuracy(summary: Summary, found: Sequence[Group]) -> Section:
+def _accuracy(summary: Summary, found: Sequence[ModelRows]) -> Section:
     chances = {percent(result.chance) for result in summary.results if result.chance is not None}
     chance = f"Chance is {chances.pop()}. " if len(chances) == 1 else ""
     models = [group for group in found if not group.control]
@@ -139,7 +139,7 @@ def _accuracy(summary: Summary, found: Sequence[Group]) -> Section:
     )
 
 
-def _results(found: Sequence[Group], title: str, *, folded: str) -> Table | None:
+def _results(found: Sequence[ModelRows], title: str, *, folded: str) -> Table | None:
     if not found:
         return None
     rows = [(group.rm, row) for group in found for row in condensed(group)]
@@ -157,7 +157,7 @@ def _results(found: Sequence[Group], title: str, *, folded: str) -> Table | None
     )
 
 
-def _numbers(row: Row) -> Iterator[str]:
+def _numbers(row: ResultRow) -> Iterator[str]:
     result = row.result
     yield "no score" if result.accuracy is None else percent(result.accuracy)
     yield percent_interval(result.low, result.high)
@@ -267,7 +267,7 @@ def _users(summary: Summary) -> Section | None:
     )
 
 
-def _slices(summary: Summary, found: Sequence[Group]) -> Section | None:
+def _slices(summary: Summary, found: Sequence[ModelRows]) -> Section | None:
     parts: dict[tuple[str, str], dict[str, list[Slice]]] = defaultdict(lambda: defaultdict(list))
     for part in summary.slices:
         parts[part.rm, part.view][part.by].append(part)
@@ -280,7 +280,7 @@ def _slices(summary: Summary, found: Sequence[Group]) -> Section | None:
         lead="Accuracy on parts of the items. Small parts have wide intervals; a difference between two parts is not "
         "tested here.",
         blocks=[
-            Choice(
+            TableChoice(
                 label="Reward model and view",
                 tables=[_slice_table(group.rm, row, parts[group.rm, row.result.view]) for group, row in rows],
                 first=next(seen, 0),
@@ -289,7 +289,7 @@ def _slices(summary: Summary, found: Sequence[Group]) -> Section | None:
     )
 
 
-def _slice_table(rm: str, row: Row, fields: dict[str, list[Slice]]) -> Table:
+def _slice_table(rm: str, row: ResultRow, fields: dict[str, list[Slice]]) -> Table:
     shown = [(by.removeprefix("demographics."), part) for by, own in fields.items() for part in ordered_slices(own)]
     left_out = sum(map(len, fields.values())) - len(shown)
     return Table(
@@ -324,7 +324,7 @@ def _plot_and_tables(*blocks: Block | None) -> list[Block]:
     return [block for block in blocks if block is not None]
 
 
-def _cells(row: Row) -> Iterator[Cell]:
+def _cells(row: ResultRow) -> Iterator[Cell]:
     result, calibration = row.result, row.result.calibration
     yield from (result.rm, result.view, result.of, result.n, result.users)
     yield from (result.accuracy, result.low, result.high, result.macro, result.chance)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from scipy import stats
 
 from palate.evaluation._order import (
-    Group,
-    Row,
+    ModelRows,
+    ResultRow,
     condensed,
     groups,
     is_control,
@@ -169,12 +169,12 @@ def _difference_row(found: PairedTest, label: str, mark: Mark, detail: str) -> P
     )
 
 
-def _accuracy_band(group: Group, looks: dict[str, Mark]) -> Band:
+def _accuracy_band(group: ModelRows, looks: dict[str, Mark]) -> Band:
     rows = tuple(_accuracy_row(row, looks.get(row.label, EVERY_VIEW)) for row in condensed(group))
     return Band(title=group.rm, dim=group.control, rows=rows)
 
 
-def _accuracy_row(row: Row, mark: Mark) -> PlotRow:
+def _accuracy_row(row: ResultRow, mark: Mark) -> PlotRow:
     result = row.result
     scored = result.accuracy is not None
     return PlotRow(
@@ -222,7 +222,7 @@ def histograms(summary: Summary) -> list[Histograms]:
     return found
 
 
-def _histogram(row: Row, mark: Mark, users: Sequence[tuple[float, int]], tallest: int) -> Histogram:
+def _histogram(row: ResultRow, mark: Mark, users: Sequence[tuple[float, int]], tallest: int) -> Histogram:
     chance = 0.5 if row.result.chance is None else row.result.chance
     return draw_histogram(
         row.label,

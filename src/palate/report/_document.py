@@ -63,7 +63,7 @@ class Note(msgspec.Struct, frozen=True):
     text: str
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class TableChoice(msgspec.Struct, frozen=True, kw_only=True):
     """Tables of which a page shows one at a time, by their titles; the other forms leave them out."""
 
     label: str
@@ -73,7 +73,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """Which one a page opens with."""
 
 
-Block = Table | Chart | IntervalPlot | Histograms | Note | Choice
+Block = Table | Chart | IntervalPlot | Histograms | Note | TableChoice
 """Tables and notes appear in every form; the others on the page only."""
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+
+from palate.stats import PairedTest
 
 ABSENT = "–"
 MINUS = "−"
@@ -107,18 +108,7 @@ def _tenths(share: float) -> str:
     return text.removeprefix("-") if text == "-0.0" else text.replace("-", MINUS)
 
 
-class Change(Protocol):
-    """A difference with its interval, where there is one."""
-
-    @property
-    def difference(self) -> float: ...
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
-
-
-def change_with_interval(one: Change) -> str:
+def change_with_interval(one: PairedTest) -> str:
     """With its sign, and with three decimals, such as `+0.120 (+0.031 to +0.209)`."""
     interval = "" if one.low is None or one.high is None else f" ({one.low:+.3f} to {one.high:+.3f})"
     return f"{one.difference:+.3f}{interval}"

@@ -46,7 +46,7 @@ def independent_clusters(items: Sequence[OfUser]) -> NDArray[np.intp]:
     return np.asarray(component[users], dtype=np.intp)
 
 
-class Judged(Protocol):
+class SharedItem(Protocol):
     """An item that several users may have judged."""
 
     @property
@@ -92,7 +92,7 @@ class Units:
         )
 
 
-def shared_units(items: Sequence[Judged], clusters: NDArray[np.intp], resample: Resample) -> Units | None:
+def shared_units(items: Sequence[SharedItem], clusters: NDArray[np.intp], resample: Resample) -> Units | None:
     """The units to resample, or None where users alone are resampled."""
     if resample == "users" or not len(items):
         return None
@@ -109,7 +109,7 @@ def shared_units(items: Sequence[Judged], clusters: NDArray[np.intp], resample: 
     return found
 
 
-def item_texts(item: Judged) -> Hashable:
+def item_texts(item: SharedItem) -> Hashable:
     """What makes two items the same: the prompt, and the responses in any order."""
     return item.prompt, frozenset(item.responses)
 
