@@ -34,8 +34,8 @@ def audit_benchmark(
     """Say how far one gets without knowing the user, how often users disagree, and what would mislead.
 
     The impersonal model is trained where it can be; with `impersonal` true it must be, with false it is not.
-    With `runs`, the ratings of the controls are kept in that folder and the same call goes on where an
-    earlier one stopped; without, they are thrown away.
+    With `runs`, the ratings of the controls are kept in that folder, and calling it again resumes;
+    without, they are thrown away.
     """
     check_least(least)
     folder = Path(data_dir) if data_dir else None

@@ -168,7 +168,7 @@ class Leaks(msgspec.Struct, frozen=True, kw_only=True):
     response_in_posts: int
     """An earlier post of the user holds one of the responses or the private narrative, or nearly."""
     withheld: int
-    """Judgements and posts that views leave out for that, counted anew for every comparison."""
+    """Judgements and posts that views leave out for that, counted again for every comparison."""
     privileged_in_history: int
     """What views show of the earlier history holds a sentence of the item's private narrative or rubric."""
     chosen_elsewhere: int

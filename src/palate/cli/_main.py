@@ -30,7 +30,7 @@ app.command("palate.cli.guide:guide", help="Let reward models steer a policy whi
 app.command("palate.cli.serve:serve", help="Serve reward models over HTTP, for other trainers.")
 app.command("palate.cli.ppo:ppo", help="Train a policy with a reward model, and judge it on held-out users.")
 app.command("palate.cli.steer:steer", help="Set every way of steering a policy beside what the user really wrote.")
-app.command("palate.cli.report:report", help="Make the table and the page of a run anew, without the model.")
+app.command("palate.cli.report:report", help="Recompute the table and the page of a run, without the model.")
 app.command("palate.cli.compare:compare", help="Tell which differences between two runs are real.")
 app.command(
     "palate.cli.audit:audit", help="Tell whether a benchmark can see personalisation, or whom a run serves worse."

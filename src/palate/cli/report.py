@@ -1,4 +1,4 @@
-"""`palate report`: every number anew from a run folder, without the model."""
+"""`palate report`: every number of a run, recomputed without the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def report(
     repair: Flag = False,
     options: JsonOption = JSON,
 ) -> None:
-    """Make the table and the report page of a run anew from its raw ratings; no model is needed.
+    """Recompute the table and the report page of a run from its raw ratings; no model is needed.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def report(
         Leave out everything about single users, in all files and in the JSON: items, profiles, ids, accuracies.
     repair
         First drop the lines that cannot be read and what was made from them, and say how many of which file. They are
-        kept beside it, in a file that ends in `.bad`. The command that made the run makes anew what is missing.
+        kept beside it, in a file that ends in `.bad`. Run the command that made the run again to fill what is missing.
     """
     from palate.cli._show import show
     from palate.records import PalateError

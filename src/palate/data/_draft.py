@@ -51,7 +51,7 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FieldError(Exception):
-    """A value of the right type that makes no sense; the reader adds the place and goes on."""
+    """A value of the right type that makes no sense; the reader adds the location and continues."""
 
     def __init__(self, field: str | None, message: str) -> None:
         super().__init__(message)
@@ -199,7 +199,7 @@ def choice_faults(choice: Comparison | Judgement, place: Location, prefix: str =
     count = len(choice.responses)
     longest = max(map(len, choice.responses), default=0)
     if longest > LONGEST_RESPONSE:
-        message = f"{longest:,} characters in one response; palate takes {LONGEST_RESPONSE:,} at the most"
+        message = f"{longest:,} characters in one response; palate takes at most {LONGEST_RESPONSE:,}"
         return [error(place, f"{prefix}responses", message)]
     if count < 2:
         return [error(place, f"{prefix}responses", f"{count} given; a choice needs two or more")]

@@ -22,7 +22,7 @@ from palate.views import ViewSpec
 
 
 def summarise(run: Run[Settings], *, again: bool = False, resample: Resample = "auto") -> Summary:
-    """Everything that a run says, from its raw ratings; `again` reads verdicts anew from what models wrote."""
+    """Everything that a run says, from its raw ratings; `again` reads verdicts again from what models wrote."""
     ratings = Ratings.of(run, again=again, resample=resample)
     settings = run.settings
     resamples = Resamples(ratings.n_clusters, seed=settings.seed)

@@ -48,7 +48,7 @@ class Ratings:
 
     @classmethod
     def of(cls, run: Run[Settings], *, again: bool = False, resample: Resample = "auto") -> Ratings:
-        """Read a run; with `again`, verdicts and grades anew from the models' own words."""
+        """Read a run; with `again`, verdicts and grades again from the models' own words."""
         items = list(run.read(ITEMS))
         keys = [(model.label, view.name) for model in run.settings.models for view in run.settings.views]
         ratings: dict[tuple[str, str], Rated] = {key: {} for key in keys}

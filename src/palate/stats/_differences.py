@@ -35,7 +35,7 @@ class PairedTest(msgspec.Struct, frozen=True, kw_only=True):
     q: float
     """The same with the false discovery rate held over the whole table."""
     carried_by: int | None = None
-    """Without so many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
+    """Without this many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
 
 
 def mean_totals(values: Floats, clusters: NDArray[np.intp], n_clusters: int) -> Floats:
