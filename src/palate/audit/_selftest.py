@@ -245,7 +245,21 @@ class _Measurement:
         return np.where(expected < 0, 1 / self._options, (taken == expected).astype(float))
 
 
-class _Lengths:
+class _ByLength:
+    """Which of the responses of each choice is the longest, and which the shortest."""
+
+    def __init__(self, choices: Sequence[Comparison | Judgement]) -> None:
+        lengths = [[len(text) for text in choice.responses] for choice in choices]
+        self._options = np.array([len(one) for one in lengths])
+        self._longest = np.array([int(np.argmax(one)) for one in lengths])
+        self._shortest = np.array([int(np.argmin(one)) for one in lengths])
+
+    def _chosen(self, wanted: Places, share: float, draw: np.random.Generator) -> Places:
+        """What is wanted in this share of the choices, and a coin's choice in the others."""
+        return np.where(draw.random(len(wanted)) < share, wanted, draw.integers(self._options))
+
+
+class _Lengths(_ByLength):
     """Some people love the longer response and some the shorter; their past choices tell which."""
 
     taste: Taste = "length"
@@ -272,16 +286,13 @@ class _Lengths:
             for built in shown
         ]
         self._owner = np.unique(owners, return_inverse=True)[1]
-        lengths = [[len(text) for text in choice.responses] for choice in choices]
-        self._options = np.array([len(one) for one in lengths])
-        self._longest = np.array([int(np.argmax(one)) for one in lengths])
-        self._shortest = np.array([int(np.argmin(one)) for one in lengths])
+        super().__init__(choices)
         self._real = np.array([choice.preferred for choice in choices])
 
     def plant(self, share: float, draw: np.random.Generator) -> tuple[Places, list[Places]]:
         tastes = draw.permutation(np.resize([True, False], int(self._owner.max()) + 1))
         wanted = np.where(tastes[self._owner], self._longest, self._shortest)
-        taken = np.where(draw.random(len(wanted)) < share, wanted, draw.integers(self._options))
+        taken = self._chosen(wanted, share, draw)
         return taken[self._asked], self._read(taken)
 
     def real(self) -> list[Places]:
@@ -322,7 +333,7 @@ class _Topics:
         return self._expected
 
 
-class _Groups:
+class _Groups(_ByLength):
     """Every group loves the longer or the shorter response, and the reader knows which."""
 
     taste: Taste = "group"
@@ -339,16 +350,12 @@ class _Groups:
             for built in shown
         ]
         self._groups = len(codes)
-        lengths = [[len(text) for text in item.responses] for item in items]
-        self._options = np.array([len(one) for one in lengths])
-        self._longest = np.array([int(np.argmax(one)) for one in lengths])
-        self._shortest = np.array([int(np.argmin(one)) for one in lengths])
+        super().__init__(items)
 
     def plant(self, share: float, draw: np.random.Generator) -> tuple[Places, list[Places]]:
         tastes = draw.permutation(np.resize([True, False], self._groups))
         wanted = self._wanted(tastes, self._own)
-        taken = np.where(draw.random(len(wanted)) < share, wanted, draw.integers(self._options))
-        return taken, [self._wanted(tastes, groups) for groups in self._shown]
+        return self._chosen(wanted, share, draw), [self._wanted(tastes, groups) for groups in self._shown]
 
     def real(self) -> list[Places]:
         raise AssertionError("what groups love is not known from the labels alone")

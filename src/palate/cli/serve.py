@@ -62,7 +62,7 @@ def serve(
     most_responses
         The most responses in one request.
     data
-        Where data sets lie that palate does not ship. Default: the environment variable PALATE_DATA.
+        Folder of data sets that palate does not ship [default: $PALATE_DATA].
     """
     from palate.cli._show import progress_bar
     from palate.records import PalateError

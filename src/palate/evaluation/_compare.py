@@ -13,8 +13,7 @@ from palate.evaluation._results import Difference
 from palate.evaluation._run import ITEMS, RATINGS, RatedItem, Settings
 from palate.records import PalateError
 from palate.runs import Run, open_run
-from palate.stats import Resample
-from palate.stats._intervals import Resamples
+from palate.stats import Resample, Resamples
 
 
 class RunComparison(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,8 +16,18 @@ from palate.evaluation._slices import slices, user_accuracies
 from palate.evaluation._warnings import run_warnings, stranger_match
 from palate.report import Finding
 from palate.runs import Run, common_fields
-from palate.stats import Estimate, Resample, brier, expected_calibration_error
-from palate.stats._intervals import ANYWHERE, SHARE, Floats, Quantity, Resamples, intervals
+from palate.stats import (
+    ANYWHERE,
+    SHARE,
+    Estimate,
+    Floats,
+    Quantity,
+    Resample,
+    Resamples,
+    brier,
+    expected_calibration_error,
+    intervals,
+)
 from palate.views import ViewSpec
 
 

@@ -14,8 +14,7 @@ from palate.evaluation._order import is_control
 from palate.evaluation._ratings import Ratings
 from palate.evaluation._results import Difference, Gain, OverBaseline
 from palate.evaluation._slices import groupings, shown_groups
-from palate.stats import PairedTest
-from palate.stats._intervals import GAIN, Resamples, paired_differences
+from palate.stats import GAIN, PairedTest, Resamples, paired_differences
 from palate.views import ViewSpec
 
 Key = tuple[str, str]

@@ -12,8 +12,21 @@ from palate.evaluation._run import ITEMS, RATINGS, RatedItem, RatingLine, Settin
 from palate.records import Rating
 from palate.rewards import read_again
 from palate.runs import VIEWS, Run, ViewLine
-from palate.stats import FEWEST_UNITS, Resample, Units, credit, independent_clusters, item_texts, shared_units
-from palate.stats._intervals import SHARE, Floats, Quantity, Statistic, cluster_totals, ratio
+from palate.stats import (
+    FEWEST_UNITS,
+    SHARE,
+    Floats,
+    Quantity,
+    Resample,
+    Statistic,
+    Units,
+    cluster_totals,
+    credit,
+    independent_clusters,
+    item_texts,
+    ratio,
+    shared_units,
+)
 from palate.views import ViewSpec
 
 Rated = dict[tuple[str, int], Rating]

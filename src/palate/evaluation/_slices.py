@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from palate.evaluation._ratings import Ratings
 from palate.evaluation._results import Slice, UserAccuracy
 from palate.evaluation._run import RatedItem
-from palate.stats._intervals import Resamples, intervals, ratio
+from palate.stats import Resamples, intervals, ratio
 from palate.views import ViewSpec
 
 SMALLEST_GROUP = 5
