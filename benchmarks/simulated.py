@@ -32,8 +32,7 @@ from palate.engine import TRAITS, Failure, Sampling, Turn, WriteRequest, open_la
 from palate.records import Judgement
 from palate.simulate import ceiling, simulate, taste_of, utility
 from palate.simulate._pool import pool
-from palate.simulate._taste import STANDARD, measure_standard, standardised
-from palate.simulate._wording import private_truth
+from palate.simulate._taste import STANDARD, measure_standard, private_truth, standardised
 
 Floats = NDArray[np.float64]
 PRECISION = 0.5

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from palate.cli import main
-from palate.engine._fingerprint import folder_fingerprint
+from palate.engine._weights import folder_fingerprint
 
 GUARD = 900  # seconds after which a process hangs, however busy the machine is
 SILENT = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)

@@ -231,5 +231,5 @@ def test_a_full_gpu_is_told_in_words(monkeypatch: pytest.MonkeyPatch, capsys: py
         main([])
     assert stopped.value.code == 2
     said = capsys.readouterr().err
-    assert said.startswith("palate: the memory of the GPU ended")
+    assert said.startswith("palate: the GPU is out of memory")
     assert said.endswith("CUDA out of memory. Tried to allocate 2.25 GiB.\n")

@@ -15,4 +15,4 @@ def test_who_stops_a_command_is_told_how_to_go_on(
     with pytest.raises(SystemExit) as left:
         main(["data", "show", "mini"])
     assert left.value.code == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "Run the same command again to resume" in capsys.readouterr().err

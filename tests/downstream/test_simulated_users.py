@@ -12,10 +12,8 @@ from palate.downstream import make_critic
 from palate.downstream.ppo._split import split_by_users
 from palate.records import Benchmark, Completion, Draft, PalateError
 from palate.simulate import SimulatedCritic, ceiling, simulate, taste_of, utility
-from palate.simulate._edits import EDITS
-from palate.simulate._pool import pool
-from palate.simulate._taste import STANDARD, measure_standard, standardised, user_id
-from palate.simulate._wording import PHRASES
+from palate.simulate._pool import EDITS, pool
+from palate.simulate._taste import PHRASES, STANDARD, measure_standard, standardised, user_id
 from palate.stats import independent_clusters
 
 TEXT = "Take the early train. The hills are quiet then, and the river is high. Pack bread and a map."

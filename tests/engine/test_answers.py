@@ -176,10 +176,10 @@ from pathlib import Path
 from palate.engine._answers import AnswerCache, CachedLanguageModel
 from palate.engine._language import Turn, WriteRequest
 from palate.engine._remote import RemoteModel
-from palate.engine._throttle import Patience
+from palate.engine._throttle import RetryPolicy
 
 model = RemoteModel(
-    "m", base_url=sys.argv[1], concurrency=8, timeout=300, patience=Patience(first_wait=0.02, longest_wait=0.2)
+    "m", base_url=sys.argv[1], concurrency=8, timeout=300, retry_policy=RetryPolicy(first_wait=0.02, longest_wait=0.2)
 )
 cached = CachedLanguageModel(model, AnswerCache(Path(sys.argv[2])))
 answers = cached.write([WriteRequest(turns=(Turn("user", f"prompt {n}"),)) for n in range(250)])

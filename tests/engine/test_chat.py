@@ -45,7 +45,7 @@ def test_there_is_one_beginning_of_text_and_it_stands_first(name: str) -> None:
     for ids in (chat.ids(chat.prompt(BRIEFED)), chat.ids(chat.answered(BRIEFED, "Hi."))):
         assert ids[0] == beginning
         assert ids.count(beginning) == 1
-    group = chat.group([chat.answered(BRIEFED, text) for text in ("Hi.", "Hey.")])
+    [group] = chat.groups([[chat.answered(BRIEFED, text) for text in ("Hi.", "Hey.")]])
     assert group.prefix[0] == beginning
     assert [*group.prefix, *group.continuations[0]].count(beginning) == 1
 
@@ -53,14 +53,14 @@ def test_there_is_one_beginning_of_text_and_it_stands_first(name: str) -> None:
 @pytest.mark.parametrize("name", ["no system", "deaf to system"])
 def test_a_system_turn_that_has_no_place_goes_into_the_user_turn(name: str) -> None:
     chat = CHATS[name]
-    assert not chat.takes_system_turns()
+    assert not chat.takes_system_turns
     assert chat.prompt(BRIEFED) == "<|im_start|>user\nBe brief.\n\nHello?<|im_end|>\n<|im_start|>assistant\n"
     assert "Be brief." in chat.answered(BRIEFED, "Hi.")
 
 
 @pytest.mark.parametrize("name", ["chatml", "bos", "tight", "none"])
 def test_a_system_turn_that_has_a_place_keeps_it(name: str) -> None:
-    assert CHATS[name].takes_system_turns()
+    assert CHATS[name].takes_system_turns
     assert ("Be brief.\n\nHello?" in CHATS[name].prompt(BRIEFED)) is False
     assert "Be brief." in CHATS[name].prompt(BRIEFED)
 
@@ -89,14 +89,14 @@ def test_a_group_reassembles_to_the_ids_of_each_whole_text(
         (1, [chat.answered(turns, answer) for answer in answers]),
         (0, [chat.prompt(turns), *(chat.answered(turns, answer) for answer in answers)]),
     ):
-        group = chat.group(texts, keep=keep)
+        [group] = chat.groups([texts], keep=keep)
         for text, tokens in zip(texts, group.continuations, strict=True):
             assert [*group.prefix, *tokens] == chat.ids(text)
             assert len(tokens) >= keep
     texts = [chat.answered(turns, answer) for answer in answers]
     for _ in range(2):  # anew, then from what was kept
-        assert chat.answers(turns, answers) == chat.group(texts)
-        assert [chat.answers(turns, [answer]) for answer in answers] == [chat.group([text]) for text in texts]
+        assert [chat.answers(turns, answers)] == chat.groups([texts])
+        assert [chat.answers(turns, [answer]) for answer in answers] == chat.groups([[text] for text in texts])
 
 
 def test_the_ids_of_turns_are_kept_for_other_prompts_and_answers_and_not_for_ever() -> None:

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 
 from palate.engine import LikelihoodRequest, LocalClassifier, LocalModel, Turn  # noqa: E402
 from palate.engine._chat import Chat  # noqa: E402
-from palate.engine._followers import answered  # noqa: E402
+from palate.engine._incremental import answered  # noqa: E402
 from palate.engine._reader import Reader  # noqa: E402
 from tiny_models import CAUSAL, TEMPLATES, TinyModels, build, tokenizer  # noqa: E402
 

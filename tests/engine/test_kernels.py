@@ -13,13 +13,15 @@ transformers = pytest.importorskip("transformers")
 from torch.nn import functional  # noqa: E402
 
 from palate.engine import _kernels  # noqa: E402
-from palate.engine._decoder import Decoder  # noqa: E402
-from palate.engine._decoding import Decoding  # noqa: E402
-from palate.engine._draw import Draw, row_keys  # noqa: E402
-from palate.engine._kernels_decoder import KernelDecoder, decoder_for  # noqa: E402
-from palate.engine._kernels_in_modules import fused  # noqa: E402
+from palate.engine._decoder import (  # noqa: E402
+    Decoder,
+    KernelDecoder,
+    decoder_for,
+)
+from palate.engine._gumbel import GumbelSampler, row_keys  # noqa: E402
+from palate.engine._kernels import fused  # noqa: E402
 from palate.engine._packing import Group, _packed_attention  # noqa: E402
-from palate.engine._sampler import Sampler  # noqa: E402
+from palate.engine._sampler import Decoding, Sampler  # noqa: E402
 from palate.engine._scorer import Scorer, likelihood_finish  # noqa: E402
 from tiny_models import build  # noqa: E402
 
@@ -175,8 +177,8 @@ def test_drawing(kernels: Any, temperature: float, top_p: float, dtype: Any) -> 
     """The same tokens as on a processor, but for near ties."""
     logits, step = noise(2_000, 5_003, dtype=dtype) * 3, torch.tensor([17], device="cuda")
     keys = torch.tensor(row_keys([1, 2], 3, range(2_000)))
-    plain = Draw(5_003, temperature, top_p, torch.device("cpu"))(logits.float().cpu(), keys, step.cpu())
-    found = Draw(5_003, temperature, top_p, torch.device("cuda"))(logits, keys.cuda(), step)
+    plain = GumbelSampler(5_003, temperature, top_p, torch.device("cpu"))(logits.float().cpu(), keys, step.cpu())
+    found = GumbelSampler(5_003, temperature, top_p, torch.device("cuda"))(logits, keys.cuda(), step)
     assert (found.cpu() != plain).sum() <= 2
 
 
@@ -205,7 +207,9 @@ def test_logits_of_a_decoder_with_kernels(kernels: Any, kind: str, record: bool)
     assert isinstance(quick, KernelDecoder)
 
     def mean_logit_off(decoder: Decoder, **way: bool) -> float:
-        rows = Decoding(decoder, Draw(1_009, 0.0, 1.0, torch.device("cuda")), prompts, keys, **group, **way).run()
+        rows = Decoding(
+            decoder, GumbelSampler(1_009, 0.0, 1.0, torch.device("cuda")), prompts, keys, **group, **way
+        ).run()
         off = []
         for prompt, texts in zip(prompts, rows, strict=True):
             for text in texts:

@@ -20,14 +20,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faulty_server import counts, digest, faulty_server, running
+from palate.engine._chat_api import read_chosen, read_written
+from palate.engine._http_client import RefusedError, RetryError
 from palate.engine._language import ChooseRequest, Chosen, Failure, LikelihoodRequest, Sampling, Turn, WriteRequest
 from palate.engine._remote import RemoteModel
-from palate.engine._replies import read_chosen, read_written
-from palate.engine._statuses import RefusedError, RetryError
-from palate.engine._throttle import Pace, Patience, Throttle, retry_after
+from palate.engine._throttle import Pace, RetryPolicy, Throttle, retry_after
 from palate.records import PalateError
 
-QUICK = Patience(first_wait=0.02, longest_wait=0.2)
+QUICK = RetryPolicy(first_wait=0.02, longest_wait=0.2)
 KEY = "sk-0123456789-very-secret"
 
 
@@ -38,7 +38,7 @@ def server() -> Iterator[str]:
 
 
 def remote(address: str, mood: str = "well", **options: object) -> RemoteModel:
-    settings: dict = {"timeout": 300, "patience": QUICK} | options
+    settings: dict = {"timeout": 300, "retry_policy": QUICK} | options
     return RemoteModel("m", base_url=f"{address}/{mood}/v1", **settings)
 
 
@@ -186,7 +186,7 @@ def test_a_server_that_is_not_there() -> None:
 
 def test_a_server_that_only_fails_is_given_up_before_the_last_request() -> None:
     with faulty_server(faults=1.0) as address:
-        model = remote(address, "faulty", timeout=0.1, patience=Patience(tries=2, first_wait=0.01))
+        model = remote(address, "faulty", timeout=0.1, retry_policy=RetryPolicy(tries=2, first_wait=0.01))
         with pytest.raises(PalateError, match=r"no usable answer to 20 requests in a row .* is kept"):
             model.write([asked(f"{number}") for number in range(500)])
     assert model.usage.requests < 150
@@ -194,7 +194,7 @@ def test_a_server_that_only_fails_is_given_up_before_the_last_request() -> None:
 
 def test_a_request_that_was_given_up_says_why() -> None:
     with faulty_server(faults=1.0) as address:
-        model = remote(address, "faulty", timeout=0.1, patience=Patience(tries=3, first_wait=0.01))
+        model = remote(address, "faulty", timeout=0.1, retry_policy=RetryPolicy(tries=3, first_wait=0.01))
         [answer] = model.write([asked("Hello?")])
     assert isinstance(answer, Failure)
     assert answer.reason.endswith("(given up after 3 tries)")

@@ -10,11 +10,14 @@ from scipy import stats
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from palate.engine import _decoding, _linear  # noqa: E402
+from palate.engine import _decoder, _sampler  # noqa: E402
 from palate.engine._decoder import Decoder, Memory, longest_supported  # noqa: E402
-from palate.engine._decoding import Decoding  # noqa: E402
-from palate.engine._draw import Draw, _least_by_halving, _least_by_sorting, row_keys  # noqa: E402
-from palate.engine._sampler import Sampled, Sampler  # noqa: E402
+from palate.engine._gumbel import GumbelSampler, _least_by_halving, _least_by_sorting, row_keys  # noqa: E402
+from palate.engine._sampler import (  # noqa: E402
+    Decoding,
+    Sampled,
+    Sampler,
+)
 
 SHAPE = {
     "vocab_size": 97,
@@ -94,13 +97,13 @@ def test_logits_are_those_of_transformers(
     models: dict[str, Any], kind: str, static: bool, packs: bool, fuse: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In every layout, and in both ways to take a step: the one with unchanging shapes is what a GPU records."""
-    monkeypatch.setattr(_decoding, "_ROOM", 4)  # so that room has to be made again and again
-    monkeypatch.setattr(_decoding, "_EVEN", 4)
+    monkeypatch.setattr(_sampler, "_ROOM", 4)  # so that room has to be made again and again
+    monkeypatch.setattr(_sampler, "_EVEN", 4)
     if not packs:
-        monkeypatch.setattr(_linear, "_can_pack", lambda dtype: False)
+        monkeypatch.setattr(_decoder, "_can_pack", lambda dtype: False)
     seen: list[Any] = []
 
-    class Watched(Draw):
+    class Watched(GumbelSampler):
         def __call__(self, logits: Any, keys: Any, step: Any) -> Any:
             seen.append(logits.clone())
             return super().__call__(logits, keys, step)
@@ -121,8 +124,8 @@ def test_unchanging_shapes_give_the_same_texts(
     models: dict[str, Any], ends: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when rows leave and room is made; with many end tokens rows leave before there is any room."""
-    monkeypatch.setattr(_decoding, "_ROOM", 8)
-    monkeypatch.setattr(_decoding, "_EVEN", 8)
+    monkeypatch.setattr(_sampler, "_ROOM", 8)
+    monkeypatch.setattr(_sampler, "_EVEN", 8)
     rooms: list[int] = []
     keep = Memory.keep
 
@@ -133,7 +136,7 @@ def test_unchanging_shapes_give_the_same_texts(
     monkeypatch.setattr(Memory, "keep", watched)
     keys = [row_keys(prompt, 0, range(6)) for prompt in PROMPTS]
     group = {"most_tokens": 40, "end_ids": frozenset(range(ends)), "pad_id": 0, "record": False}
-    draw, decoder = Draw(97, 1.0, 1.0, torch.device("cpu")), Decoder(models["qwen3"])
+    draw, decoder = GumbelSampler(97, 1.0, 1.0, torch.device("cpu")), Decoder(models["qwen3"])
     sampler = Sampler(models["qwen3"], set(range(ends)), 0)
     plain, static = (
         [[sampler._text(row) for row in rows] for rows in Decoding(decoder, draw, PROMPTS, keys, **group, **way).run()]
@@ -168,7 +171,7 @@ def test_noise_is_uniform_and_independent() -> None:
     """Across tokens, rows and steps the hash leaves no pattern: uniform, and no neighbours alike."""
     zeros = torch.zeros(40, 500)
 
-    class Shown(Draw):
+    class Shown(GumbelSampler):
         def noise(self, step: int) -> Any:
             """What is added to logits of zero."""
             logits = zeros.clone()
@@ -192,7 +195,7 @@ def test_the_distribution_is_right(temperature: float, top_p: float) -> None:
     kept = order[: int(np.searchsorted(np.cumsum(probabilities[order]), top_p)) + 1]
     expected = np.zeros(7)
     expected[kept] = probabilities[kept] / probabilities[kept].sum()
-    draw = Draw(7, temperature, top_p, torch.device("cpu"))
+    draw = GumbelSampler(7, temperature, top_p, torch.device("cpu"))
     keys = torch.tensor(row_keys([1, 2], 7, range(50)))
     drawn = torch.cat([draw(logits.repeat(50, 1), keys, torch.tensor(step)) for step in range(400)])
     counts = np.bincount(drawn.numpy(), minlength=7)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from palate.personal import Known, Pairs
-from palate.personal._contexts import Episodes, padded, threads
+from palate.personal._in_context import Episodes, padded, threads
 
 FEATURES = 3
 

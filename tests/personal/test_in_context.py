@@ -8,10 +8,8 @@ import torch
 
 from palate.personal import Known, PersonalModel, method_type
 from palate.personal._bradley_terry import BradleyTerrySettings
-from palate.personal._contexts import Batch, Episodes
-from palate.personal._in_context import InContext
-from palate.personal._known import know_all
-from palate.personal._pairs import make_pairs
+from palate.personal._in_context import EpisodeBatch, Episodes, InContextMethod
+from palate.personal._pairs import know_all, make_pairs
 from palate.records import Ask, Judgement, Part, View
 from palate.rewards import check_reward_model
 from planted import planted
@@ -56,7 +54,7 @@ def test_knowing_nothing_it_is_the_impersonal_base_and_says_so(model: PersonalMo
     nobody, stranger = model.rate([ask, named])
     assert stranger.scores == nobody.scores
     assert stranger.note == "impersonal: the model knows nothing of this user"
-    assert isinstance(model.method, InContext)
+    assert isinstance(model.method, InContextMethod)
     rows = torch.from_numpy(model.features.rows([item.prompt] * 2, list(item.responses), [None] * 2))
     assert nobody.scores == pytest.approx(model.method.base(rows).tolist(), abs=1e-5)
 
@@ -81,7 +79,7 @@ def test_odd_histories_give_finite_scores(model: PersonalModel, kind: str) -> No
 def test_the_grid_chooses_a_precision_and_when_to_stop() -> None:
     model = trained("vpl", benchmark=planted(couples=20, choices=6, history=3))
     assert model.chosen_by is not None
-    assert isinstance(model.method, InContext)
+    assert isinstance(model.method, InContextMethod)
     assert 1 <= model.method.settings.epochs <= 30
     assert accuracy(model, "judgements:3", planted(couples=20, choices=6, history=3)) > 0.8
 
@@ -102,7 +100,7 @@ def test_where_examples_do_not_help_the_personal_part_is_left_out(name: str) -> 
         )
 
     method.learn(pairs, known, lambda: -moved())
-    assert isinstance(method, InContext)
+    assert isinstance(method, InContextMethod)
     assert method.settings.epochs == 0
     assert moved() == 0.0
     again = method_type(name)(method.settings, features.blocks)
@@ -116,7 +114,7 @@ def test_training_and_rating_compute_the_same(name: str) -> None:
     """The padded batches of training against users and texts taken one by one."""
     model = trained(name, method_type(name).settings_type(epochs=2))  # type: ignore[call-arg]
     method = model.method
-    assert isinstance(method, InContext)
+    assert isinstance(method, InContextMethod)
     users = {key: user for key, user in BENCHMARK.users.items() if key.startswith("user-1")}
     pairs = make_pairs({key: user.judgements for key, user in users.items()}, model.features)
     episodes = Episodes(pairs, know_all(pairs, users, model.features, method.uses), method.settings.most, seed=0)
@@ -133,7 +131,7 @@ def test_training_and_rating_compute_the_same(name: str) -> None:
 
 
 def known_in(
-    batch: Batch, place: int, episodes: Episodes, rows: torch.Tensor, better: torch.Tensor, worse: torch.Tensor
+    batch: EpisodeBatch, place: int, episodes: Episodes, rows: torch.Tensor, better: torch.Tensor, worse: torch.Tensor
 ) -> Known:
     told = batch.pair[place][batch.context[place]]
     posts = episodes.posts[batch.post[place][batch.shown[place]]]

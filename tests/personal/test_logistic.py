@@ -4,8 +4,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palate.personal._logistic import own_weights
 from palate.personal._optimise import optimise
+from palate.personal._own_vectors import own_weights
 
 
 def slowly(differences: torch.Tensor, weight: torch.Tensor, offset: torch.Tensor, precision: float) -> torch.Tensor:

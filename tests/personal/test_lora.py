@@ -26,8 +26,7 @@ from palate.personal import (
     train,
 )
 from palate.personal._lora_classifier import TunedClassifier
-from palate.personal._lora_training import Read, batches, inner_split, learn, losses
-from palate.personal._lora_views import Histories, Lesson
+from palate.personal._lora_training import Histories, Lesson, Read, batches, inner_split, learn, losses
 from palate.personal._pairs import labelled
 from palate.records import Ask, Benchmark, Card, Comparison, Judgement, PalateError, Post, User, View
 from palate.rewards import check_reward_model, make_reward_model

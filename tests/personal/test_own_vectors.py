@@ -8,11 +8,9 @@ import torch
 
 from exact import shared_weights
 from palate.personal import Known, MethodSettings, PersonalModel
-from palate.personal._base import linear_base
-from palate.personal._bradley_terry import BradleyTerrySettings
-from palate.personal._logistic import own_weights
+from palate.personal._bradley_terry import BradleyTerrySettings, linear_base
 from palate.personal._lore import LoReSettings
-from palate.personal._own_vectors import Judged, gaussian, most_probable
+from palate.personal._own_vectors import Judgements, gaussian, most_probable, own_weights
 from palate.personal._pairs import labelled, make_pairs
 from palate.personal._pal import PalSettings
 from palate.personal._user_embedding import UserEmbeddingSettings
@@ -150,7 +148,7 @@ def test_a_strong_prior_keeps_users_near_everybody(name: str, settings: MethodSe
 
 def test_newton_agrees_with_the_exact_solution_in_the_dual() -> None:
     known = [known_of(5, count, seed=count) for count in (3, 1, 30)]
-    judged = Judged.of(known)
+    judged = Judgements.of(known)
     base, differences = torch.randn(len(judged.weight)).double(), (judged.better - judged.worse).double()
     found = most_probable(
         torch.zeros(3, 5),

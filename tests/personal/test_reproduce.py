@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from palate.data import Vote, load_votes
-from palate.personal._reproduce import Figure, Figures, Measure, headroom
+from palate.personal._reproduce import Figures, Measure, TwoWayEstimate, headroom
 from palate.personal._votes import Ballots, SideFolds, fit_shared, root_of, solve
 
 
@@ -133,7 +133,7 @@ def test_coin_flips_show_no_gain() -> None:
 
 
 def test_headroom_tells_a_habit_from_chance() -> None:
-    nothing = Figures(*[Figure(0.0, -0.1, 0.1)] * 4)
+    nothing = Figures(*[TwoWayEstimate(0.0, -0.1, 0.1)] * 4)
     for taste, spread, reliable in ((0.8, 0.3, True), (0.5, 0.0, False)):
         ballots = planted(taste)
         votes = [

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from faulty_server import counts, digest, faulty_server
-from palate.engine._throttle import Patience
+from palate.engine._throttle import RetryPolicy
 from palate.records import Ask, PalateError, Part, View
 from palate.rewards import check_reward_model, rate
 from palate.rewards._http import HttpReward
 
-QUICK = Patience(first_wait=0.02, longest_wait=0.2)
+QUICK = RetryPolicy(first_wait=0.02, longest_wait=0.2)
 TOKEN = "token-0123456789-secret"
 PAGE = Path(__file__).parents[2] / "docs" / "reward-server.md"
 
@@ -61,7 +61,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_the_server_of_the_documentation_keeps_the_contract(example: str) -> None:
-    reward = HttpReward(example, patience=QUICK)
+    reward = HttpReward(example, retry_policy=QUICK)
     assert reward.name == "shared-words"
     assert check_reward_model(reward)
     view = View(name="posts:1", user_id="u", parts=(Part(kind="post", text="I like green tea"),))
@@ -72,7 +72,7 @@ def test_the_server_of_the_documentation_keeps_the_contract(example: str) -> Non
 def test_ratings_are_matched_by_id_on_a_server_that_fails() -> None:
     asks = [ask(f"item {number}") for number in range(600)]
     with faulty_server(faults=0.3) as address:
-        reward = HttpReward(f"{address}/faulty/rate", timeout=300, batch_size=16, patience=QUICK)
+        reward = HttpReward(f"{address}/faulty/rate", timeout=300, batch_size=16, retry_policy=QUICK)
         ratings = rate(reward, asks)
         seen = counts(address)
     assert [rating.scores for rating in ratings] == [expected(asked) for asked in asks]
@@ -81,7 +81,7 @@ def test_ratings_are_matched_by_id_on_a_server_that_fails() -> None:
 
 def test_only_what_the_server_refuses_is_unscored(server: str) -> None:
     asks = [ask(f"{number}", "poison" if number == 21 else None) for number in range(64)]
-    ratings = HttpReward(f"{server}/well/rate", patience=QUICK).rate(asks)
+    ratings = HttpReward(f"{server}/well/rate", retry_policy=QUICK).rate(asks)
     assert ratings[21].unscored == "the reward server: HTTP 400: I will not rate this"
     assert [rating.scores for rating in ratings if rating.scores] == [
         expected(asked) for asked in asks if asked.prompt != "poison"
@@ -90,7 +90,7 @@ def test_only_what_the_server_refuses_is_unscored(server: str) -> None:
 
 
 def test_each_ask_is_rated_exactly_once_or_unscored_with_the_reason(server: str) -> None:
-    ratings = HttpReward(f"{server}/careless/rate", patience=QUICK).rate([ask("a"), ask("b"), ask("c")])
+    ratings = HttpReward(f"{server}/careless/rate", retry_policy=QUICK).rate([ask("a"), ask("b"), ask("c")])
     assert [rating.unscored for rating in ratings] == [
         "the reward server gave no rating for this ask",
         "the reward server gave 1 scores for 2 responses",
@@ -100,30 +100,30 @@ def test_each_ask_is_rated_exactly_once_or_unscored_with_the_reason(server: str)
 
 def test_asks_that_share_an_id_are_told_apart(server: str) -> None:
     asks = [ask("same", "one"), ask("same", "two")]
-    ratings = HttpReward(f"{server}/well/rate", patience=QUICK).rate(asks)
+    ratings = HttpReward(f"{server}/well/rate", retry_policy=QUICK).rate(asks)
     assert [rating.scores for rating in ratings] == [expected(asked) for asked in asks]
 
 
 def test_without_health_the_address_is_the_name(server: str) -> None:
-    reward = HttpReward(f"{server}/well/rate", timeout="300", batch_size="4", concurrency="2", patience=QUICK)
+    reward = HttpReward(f"{server}/well/rate", timeout="300", batch_size="4", concurrency="2", retry_policy=QUICK)
     assert reward.name == f"http:{server.removeprefix('http://')}/well/rate"
     assert reward.batch_size == 8
-    assert reward.fingerprint != HttpReward(f"{server}/single/rate", patience=QUICK).fingerprint
+    assert reward.fingerprint != HttpReward(f"{server}/single/rate", retry_policy=QUICK).fingerprint
     assert reward.rate([]) == []
 
 
 def test_what_can_never_succeed_stops_at_once(server: str) -> None:
     with pytest.raises(PalateError, match="takes asks at"):
-        HttpReward(f"{server}/well/other", patience=QUICK).rate([ask("a")])
+        HttpReward(f"{server}/well/other", retry_policy=QUICK).rate([ask("a")])
     with pytest.raises(PalateError, match="Is it running"):
-        HttpReward("http://127.0.0.1:9", patience=QUICK)
+        HttpReward("http://127.0.0.1:9", retry_policy=QUICK)
     with pytest.raises(PalateError, match="numbers"):
         HttpReward(server, timeout="soon")
 
 
 def test_the_token_shows_nowhere(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PALATE_REWARD_TOKEN", TOKEN)
-    reward = HttpReward(f"{server}/leak/rate", patience=QUICK)
+    reward = HttpReward(f"{server}/leak/rate", retry_policy=QUICK)
     [rating] = reward.rate([ask("a")])
     assert rating.unscored
     assert "bearer [key]" in rating.unscored.lower()

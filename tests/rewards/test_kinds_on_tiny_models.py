@@ -70,7 +70,7 @@ def test_two_models_never_share_an_answer(tiny_models: TinyModels) -> None:
     assert rate(other, [ASK]) != first
     assert rate(one, [ASK]) == first
     again = make_reward_model(f"likelihood:{tiny_models.causal(seed=0)}")
-    again._model._model.likelihood = None  # type: ignore[attr-defined]  # what was answered is not asked again
+    again._model.model.likelihood = None  # type: ignore[attr-defined]  # what was answered is not asked again
     assert rate(again, [ASK]) == first
 
 

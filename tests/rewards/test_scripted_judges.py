@@ -23,7 +23,6 @@ from palate.engine import (
 from palate.evaluation import ITEMS, summarise
 from palate.evaluation._ratings import Ratings
 from palate.records import Rating
-from palate.rewards import _grader as grader_module
 from palate.rewards import _judge as judge_module
 from palate.rewards import make_reward_model, rate, read_again
 from palate.rewards._prompts import conversation, grader_conversation, judge_conversation
@@ -62,8 +61,7 @@ class Scripted:
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, spec: str, model: Scripted) -> Any:
-    for module in (judge_module, grader_module):
-        monkeypatch.setattr(module, "open_language_model", lambda name, **options: model)
+    monkeypatch.setattr(judge_module, "open_language_model", lambda name, **options: model)
     return make_reward_model(spec)
 
 

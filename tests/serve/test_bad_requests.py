@@ -21,7 +21,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RewardServer]:
     models = write_models(tmp_path_factory.mktemp("models"))
     specs = ["longest", f"{models}:NotANumber", f"{models}:Fails"]
     arguments = [word for spec in specs for word in ("--rm", spec)]
-    with reward_server(*arguments, "--most-responses", "100", "--benchmark", "mini") as running:
+    with reward_server(*arguments, "--max-responses", "100", "--benchmark", "mini") as running:
         yield running
 
 

@@ -15,13 +15,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from palate.engine._throttle import Patience
+from palate.engine._throttle import RetryPolicy
 from palate.records import Ask, PalateError, Rating
 from palate.rewards import make_reward_model, rate
 from palate.rewards._http import HttpReward
 from reward_server import RewardServer, free_port, http, reward_server, write_models
 
-STEADY = Patience(tries=2000, first_wait=0.05, longest_wait=0.5)
+STEADY = RetryPolicy(tries=2000, first_wait=0.05, longest_wait=0.5)
 
 
 def post(address: str, number: int) -> httpx.Response:
@@ -65,7 +65,7 @@ def test_a_full_server_asks_to_come_again(tmp_path: Path) -> None:
         (tmp_path / "go").touch()
         assert [answer.result().status_code for answer in taken] == [200, 200]
         asks = [Ask(id=f"{number}", prompt="p", responses=("x" * number,)) for number in range(12)]
-        client = HttpReward(server.address, batch_size=1, concurrency=4, patience=STEADY)
+        client = HttpReward(server.address, batch_size=1, concurrency=4, retry_policy=STEADY)
         assert [rating.scores for rating in rate(client, asks)] == [(number,) for number in range(12)]
 
 
@@ -95,7 +95,7 @@ def test_a_client_outlives_the_server(tmp_path: Path) -> None:
     server = RewardServer("--rm", "random", port=port)
     answers: list[Rating] = []
     try:
-        client = HttpReward(server.address, patience=STEADY)
+        client = HttpReward(server.address, retry_policy=STEADY)
         with ThreadPoolExecutor(1) as thread:
             done = thread.submit(lambda: [answers.extend(client.rate([ask])) for ask in asks])
             for rated in (20, 120):

@@ -20,12 +20,11 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from palate import __version__
-from palate.engine._throttle import Patience
+from palate.engine._throttle import RetryPolicy
 from palate.records import Ask, PalateError, Rating
 from palate.rewards._http import HttpReward
 from palate.serve._app import make_app
-from palate.serve._metrics import Metrics
-from palate.serve._served import Models
+from palate.serve._models import Metrics, Models
 from reward_server import RewardServer, free_port, http, write_models
 
 GOOD = {"asks": [{"id": "1", "prompt": "Tea?", "responses": ["Yes.", "No."]}]}
@@ -33,7 +32,7 @@ REWARD = {"query": ["ab"], "prompts": ["a"]}
 LOADING = {"status": "loading", "palate": __version__}
 ASKS = [Ask(id=f"{number}", prompt="p", responses=("x" * number,)) for number in range(1, 4)]
 RATINGS = [Rating([1]), Rating([2]), Rating([3])]
-IMPATIENT = Patience(tries=2, first_wait=0.01, longest_wait=0.01)
+IMPATIENT = RetryPolicy(tries=2, first_wait=0.01, longest_wait=0.01)
 
 
 @contextmanager
@@ -121,7 +120,7 @@ def test_a_client_waits_until_the_model_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     with ThreadPoolExecutor(1) as thread:
         with loading_server(tmp_path, port=port) as server:
-            made = thread.submit(HttpReward, server.address, patience=IMPATIENT)
+            made = thread.submit(HttpReward, server.address, retry_policy=IMPATIENT)
             until_asked(server.address, "/health", times=3)
             assert not made.done()
             (tmp_path / "loaded").touch()
@@ -161,8 +160,8 @@ def test_what_cannot_be_loaded_ends_the_server_with_the_reason(tmp_path: Path) -
 def test_between_a_failure_and_the_end_health_says_so() -> None:
     models = Models(["longset"])
     with pytest.raises(PalateError, match="Did you mean 'longest'"):
-        models.load(profiles=None, metrics=Metrics(), wait=0, most_responses=1, progress=lambda *_: None)
-    app = make_app(models, Metrics(), most_responses=1)
+        models.load(profiles=None, metrics=Metrics(), wait=0, max_responses=1, progress=lambda *_: None)
+    app = make_app(models, Metrics(), max_responses=1)
 
     async def both() -> list[httpx.Response]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://palate") as client:

@@ -30,7 +30,7 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def described() -> Iterator[BaseSchema]:
-    with reward_server("--rm", "longest", "--rm", "overlap", "--most-wait-ms", "0") as server:
+    with reward_server("--rm", "longest", "--rm", "overlap", "--max-wait-ms", "0") as server:
         raw = http.get(f"{server.address}/openapi.json").json()
         for path in raw["paths"].values():  # a fingerprint made up at random is refused before the body is looked at
             if "post" in path:

@@ -15,7 +15,7 @@ from palate.records import Ask, Part, Rating, View
 from palate.rewards import check_reward_model, make_reward_model, rate
 from palate.rewards._http import HttpReward
 from palate.serve import Batcher, Profiles, trainer_ask
-from palate.serve._merging import rate_together
+from palate.serve._batcher import rate_together
 from palate.views import ViewBuilder, parse_view
 from reward_server import RewardServer, http, reward_server
 from tiny_models import TinyModels

@@ -21,47 +21,47 @@ app = App(
 
 app.command("palate.cli.eval:evaluate", name="eval", help="Measure reward models on what individual users prefer.")
 app.command("palate.cli.train:train", help="Train reward models that know the user, and measure them honestly.")
-app.command("palate.cli.reproduce:reproduce", help="Run a published experiment and set our figures beside it.")
+app.command(
+    "palate.cli.reproduce:reproduce", help="Run a published experiment and compare our figures with the paper's."
+)
 app.command("palate.cli.adapt:adapt", help="Teach a trained model a new user from a few judgements.")
 app.command(
     "palate.cli.bon:best_of_n", name="bon", help="Let reward models choose among a policy's own texts (best-of-N)."
 )
-app.command("palate.cli.guide:guide", help="Let reward models steer a policy while it writes; policy accuracy.")
+app.command("palate.cli.guide:guide", help="Let reward models guide a policy while it writes; policy accuracy.")
 app.command("palate.cli.serve:serve", help="Serve reward models over HTTP, for other trainers.")
-app.command("palate.cli.ppo:ppo", help="Train a policy with a reward model, and judge it on held-out users.")
-app.command("palate.cli.steer:steer", help="Set every way of steering a policy beside what the user really wrote.")
-app.command("palate.cli.report:report", help="Recompute the table and the page of a run, without the model.")
-app.command("palate.cli.compare:compare", help="Tell which differences between two runs are real.")
+app.command("palate.cli.ppo:ppo", help="Train a policy with a reward model, and test it on held-out users.")
+app.command("palate.cli.steer:steer", help="Compare every way of steering a policy with what the user really wrote.")
+app.command("palate.cli.report:report", help="Recompute the tables and the page of a run, without the model.")
+app.command("palate.cli.compare:compare", help="Show which differences between two runs are real.")
 app.command(
-    "palate.cli.audit:audit", help="Tell whether a benchmark can see personalisation, or whom a run serves worse."
+    "palate.cli.audit:audit", help="Check whether a benchmark can show personalisation, or whom a run serves worse."
 )
-app.command(
-    "palate.cli.selftest:selftest", help="Plant effects in your own data, and see which of them would be found."
-)
-app.command("palate.cli.check:check", help="Put a reward model of your own through the contract.")
+app.command("palate.cli.selftest:selftest", help="Plant effects in your own data, and see which would be found.")
+app.command("palate.cli.check:check", help="Test a reward model of your own against the contract.")
 app.command("palate.cli.forget:forget", help="Erase one user from benchmarks, runs, models and caches.")
-app.command("palate.cli.list:list_names", name="list", help="List what has a name, each with a description.")
-app.command("palate.cli.doctor:doctor", help="Say what this machine can run.")
+app.command("palate.cli.list:list_names", name="list", help="List everything that you can name, with a description.")
+app.command("palate.cli.doctor:doctor", help="Show what this machine can run.")
 
-privacy = App(name="privacy", help="See what a trained model tells of its users, and hand on less.")
+privacy = App(name="privacy", help="See what a trained model reveals about its users, and share less.")
 app.command(privacy)
 privacy.command("palate.cli.privacy:attack", help="Try to tell whose choices a model was trained on.")
-privacy.command("palate.cli.privacy:strip", help="Copy a model without users, states and marks.")
+privacy.command("palate.cli.privacy:strip", help="Copy a model without users, states and training hashes.")
 
 data = App(name="data", help="List, show, check and convert benchmarks.")
 app.command(data)
 data.command("palate.cli.data:list_benchmarks", name="list", help="List the benchmarks that palate knows by name.")
 data.command("palate.cli.data:show", help="Show what a benchmark holds, with an example.")
-data.command("palate.cli.data:check", help="Find every fault of a benchmark, and what would mislead.")
+data.command("palate.cli.data:check", help="Find every error in a benchmark, and what could mislead.")
 data.command("palate.cli.data:convert", help="Write any benchmark as a folder in palate's own format.")
-data.command("palate.cli.data:export_user", help="Write everything that is held on one user to a file.")
+data.command("palate.cli.data:export_user", help="Write everything held on one user to a file.")
 data.command("palate.cli.data:schema", help="Print or write the JSON Schemas of the formats.")
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 OUT_OF_MEMORY = (
-    "the memory of the GPU ended. See with nvidia-smi whether another program holds some of it; otherwise take a "
-    "smaller model, fewer texts at once or device=cpu. Everything so far is saved; run the same command to resume."
+    "the GPU is out of memory. Check with nvidia-smi whether another program uses it; otherwise take a smaller model, "
+    "fewer texts at once or device=cpu. What was written is kept. Run the same command again to resume."
 )
 
 

@@ -11,7 +11,7 @@ def adapt(
     """Teach a trained model users it has not met, from the history that a benchmark holds of them.
 
     Nothing is trained again: what is shared stays as it is, and each user is summed up from their judgements,
-    posts or groups, whichever the method uses. What was known of these users before is replaced.
+    posts or groups, whichever the method uses. What the model knew about these users before is replaced.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`palate audit`: can a benchmark see personalisation, and whom does a run's model serve worse?"""
+"""`palate audit`: can a benchmark show personalisation, and whom does a run's model serve worse?"""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def audit(
     runs: Path | None = None,
     options: SeedOptions = SEED,
 ) -> None:
-    """Say whether a benchmark can see personalisation, or whom a run's models serve worse than others.
+    """Check whether a benchmark can show personalisation, or whom a run's models serve worse than others.
 
     Parameters
     ----------
     target
         A benchmark, by name or path; or a run folder that `palate eval` or `palate train` made.
     least
-        Groups of fewer users count as thin; in the audit of a run they are put together.
+        Smallest group: groups with fewer users count as thin, and in the audit of a run are merged.
     users
         Name the users who are clearly served worse with their profile; runs only.
     impersonal
-        Train a model of what everybody likes and show how far it gets; benchmarks only. By default where it can be.
+        Train a model of what everybody likes and show how far it gets; benchmarks only [default: where possible].
     out
         Write the audit to this file: as a web page where its name ends in .html, else as Markdown.
     runs
-        Keep the ratings of the controls in this folder, so that running the same command again resumes.
-        By default they are thrown away. Benchmarks only.
+        Keep the ratings of the controls in this folder, so that the same command resumes. By default they are thrown
+        away. Benchmarks only.
     """
     from rich.console import Console
 

@@ -20,7 +20,7 @@ def compare(
     seed: NonNegativeInt = 0,
     options: JsonOption = JSON,
 ) -> None:
-    """Set every model of one run against every model of another, on the items that both rated.
+    """Compare every model of one run with every model of another, on the items that both rated.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ def compare(
     second
         Another run folder of the same benchmark.
     resample
-        What the intervals are about: new users, or new users and new items. By default also items, where users
-        judge the same ones.
+        What the intervals are about: new users, or new users and new items. `auto` adds items where users judge the
+        same ones.
     seed
-        Decides the resamples.
+        Seed of the resamples.
     """
     from rich.console import Console
     from rich.table import Table

@@ -39,7 +39,7 @@ def evaluate(
         What a model may see of the user, such as `none`, `posts:5`, `values+judgements:4`, `swapped`,
         `co-annotator` or `oracle`; may be repeated [default: what the benchmark allows].
     strangers
-        How many strangers each item is shown with under `swapped` and `co-annotator`. Their mean is reported.
+        Number of strangers for each item under `swapped` and `co-annotator`. Their mean is reported.
     resample
         What the intervals are about: new users, or new users and new items. `auto` adds items where users judge the
         same ones.

@@ -42,11 +42,11 @@ def forget(
     model
         The folder of a trained model; may be repeated.
     keep_answers
-        Keep the cached answers of language models. They cannot be told apart by user, so all are erased otherwise.
+        Keep the cached answers of language models. They do not record the user, so by default all are erased.
     dry_run
-        Say what would be erased, and touch nothing.
+        Show what would be erased, and change nothing.
     receipt
-        Where to write the receipt; by default a file in this folder that is named after the keyed hash of the user.
+        Where to write the receipt [default: a file in this folder named after the keyed hash of the user].
     check
         Erase nothing; search the places of this receipt again.
     """

@@ -1,4 +1,4 @@
-"""`palate ppo`: train a policy with a reward model, and judge it on held-out users."""
+"""`palate ppo`: train a policy with a reward model, and test it on held-out users."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def ppo(
     benchmark
         A name that `palate data list` shows, or the path of a folder or file of your own.
     rm
-        The reward model that pays.
+        Reward model that trains the policy.
     critic
         Who judges the policy at the end: `reference`, `rubric:MODEL`, `sim` or `./file.py:Name`.
     policy

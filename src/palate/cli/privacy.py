@@ -1,4 +1,4 @@
-"""`palate privacy`: what a trained model tells of its users, and a copy that tells less."""
+"""`palate privacy`: what a trained model reveals about its users, and a copy that reveals less."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def attack(
     shadows: int = 16,
     options: RunOptions = RUN,
 ) -> None:
-    """Try to tell whose choices a model was trained on, by shadow models trained on random halves of the users.
+    """Try to tell whose choices a model was trained on, with shadow models trained on random halves of the users.
 
     Run the same command again to resume.
 
@@ -68,7 +68,7 @@ def attack(
 
 
 def strip(model: Path, out: Path, /) -> None:
-    """Copy a model without its users' names and states and without the marks of what it was trained on.
+    """Copy a model without its users' names and states and without the hashes of what it was trained on.
 
     Parameters
     ----------

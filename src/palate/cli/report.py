@@ -1,4 +1,4 @@
-"""`palate report`: every number of a run, recomputed without the model."""
+"""`palate report`: every number from a run folder, without the model."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def report(
     repair: Flag = False,
     options: JsonOption = JSON,
 ) -> None:
-    """Recompute the table and the report page of a run from its raw ratings; no model is needed.
+    """Recompute the tables and the report page of a run from its raw ratings. No model is needed.
 
     Parameters
     ----------
     run
-        A run folder, as `palate eval` names it at its end.
+        A run folder, as `palate eval` prints it at the end.
     read_again
-        Read verdicts and grades again from what the models wrote, with today's readers.
+        Read verdicts and grades again from what the models wrote, with the current readers.
     resample
-        What the intervals are about: new users, or new users and new items. By default also items, where users
-        judge the same ones. Reports on texts that policies wrote resample users.
+        What the intervals are about: new users, or new users and new items. `auto` adds items where users judge the
+        same ones. Reports on texts that policies wrote resample users.
     without_users
         Leave out everything about single users, in all files and in the JSON: items, profiles, ids, accuracies.
     repair
-        First drop the lines that cannot be read and what was made from them, and say how many of which file. They are
-        kept beside it, in a file that ends in `.bad`. Run the command that made the run again to fill what is missing.
+        First drop the lines that cannot be read and what depends on them, and print how many from which file. They are
+        kept beside it, in a file that ends in `.bad`. Run the command of the run again to fill in what is missing.
     """
     from palate.cli._show import show
     from palate.records import PalateError

@@ -21,7 +21,7 @@ def selftest(
     limit: PositiveInt | None = None,
     options: SeedOptions = SEED,
 ) -> None:
-    """Plant tastes of known size in your own data, and take them away: which would `palate eval` have found?
+    """Plant tastes of known size in your own data, and remove them: which would `palate eval` have found?
 
     The people, texts, histories, views, strangers and statistics are those of the real measurement. Only the labels
     are made up. Nothing is written, and no reward model is needed.
@@ -31,17 +31,17 @@ def selftest(
     benchmark
         A name that `palate data list` shows, or the path of a folder or file of your own.
     view
-        What a model may see of the user, such as `judgements:4`. By default what `palate eval` would show.
+        What a model may see of the user, such as `judgements:4`. By default what `palate eval` shows.
     points
-        How much the planted taste is worth to whoever knows it, in points of accuracy; several with commas.
+        What the planted taste is worth to a model that knows it, in points of accuracy; several with commas.
     tries
-        How often each is tried, with other labels every time.
+        Number of tries for each, with new labels every time.
     retriever
         How history is picked: `bm25`, `minilm`, `contriever`, `recent` or `random`.
     strangers
-        How many strangers each item is shown with.
+        Number of strangers for each item.
     limit
-        Use no more than this many items, drawn by the seed.
+        Maximum number of items, drawn by the seed.
     """
     from rich.console import Console
 

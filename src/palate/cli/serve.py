@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from palate.serve._served import Served
+    from palate.serve._models import Served
 
 
 def serve(
@@ -23,14 +23,14 @@ def serve(
     budget: str | None = None,
     host: str = "127.0.0.1",
     port: int = 8300,
-    most_wait_ms: float = 5,
+    max_wait_ms: float = 5,
     batch: int = 256,
     queue: int = 1024,
-    most_bytes: int = 16 * 2**20,
-    most_responses: int = 4096,
+    max_bytes: int = 16 * 2**20,
+    max_responses: int = 4096,
     data: Path | None = None,
 ) -> None:
-    """Serve reward models over HTTP until told to stop.
+    """Serve reward models over HTTP until you stop it.
 
     Speaks palate's own protocol, so that `--rm http:ADDRESS` works, and that of OpenRLHF's remote reward URL at
     `/get_reward`. A server that others can reach needs a token in the environment variable PALATE_SERVE_TOKEN.
@@ -40,27 +40,27 @@ def serve(
     rm
         A reward model; may be repeated. The first is at `/`, number N at `/models/N`.
     benchmark
-        Whose users the server knows by their ids: a name or a path. Without it, requests bring the view along.
+        Benchmark whose users the server knows by id: a name or a path. Without it, requests carry the view.
     view
-        What is shown of such a user, such as `posts:5`. By default the richest profile there is.
+        What the model sees of such a user, such as `posts:5`. By default the richest profile there is.
     retriever
         How history is picked: `bm25`, `minilm`, `contriever`, `recent` or `random`.
     budget
-        The most that a profile may take, such as `words:300` or `tokens:500`.
+        Maximum size of a profile, such as `words:300` or `tokens:500`.
     host
         The address to listen at.
     port
-        The port to listen at; 0 takes any that is free.
-    most_wait_ms
-        How long to wait for one more request before a batch is rated.
+        The port to listen at; 0 takes any free one.
+    max_wait_ms
+        How long to wait for another request before rating a batch, in milliseconds.
     batch
-        About how many responses are rated at a time.
+        Number of responses rated at a time, approximately.
     queue
-        How many requests are held at a time; one more is told to come again.
-    most_bytes
-        The largest body of a request.
-    most_responses
-        The most responses in one request.
+        Maximum number of requests held at a time. Further requests get 503 with Retry-After.
+    max_bytes
+        Maximum size of a request body, in bytes.
+    max_responses
+        Maximum number of responses in one request.
     data
         Folder of data sets that palate does not ship [default: $PALATE_DATA].
     """
@@ -74,11 +74,11 @@ def serve(
     settings = ServeSettings(
         host=host,
         port=port,
-        wait=most_wait_ms / 1000,
+        wait=max_wait_ms / 1000,
         batch=batch,
         queue=queue,
-        most_bytes=most_bytes,
-        most_responses=most_responses,
+        max_bytes=max_bytes,
+        max_responses=max_responses,
     )
     profiles = (
         partial(Profiles, benchmark, view, retriever=retriever, budget=budget, data_dir=data) if benchmark else None

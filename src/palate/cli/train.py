@@ -57,22 +57,22 @@ def train(
         `seen` (users of the training data, later items), `unseen` (users never trained on),
         `leave-out:category` or `leave-out:FIELD` (each value of a demographic field in turn).
     cold_start
-        Numbers of judgements, such as `0,1,2,4,8,16`: accuracy against how many are known of a new user.
+        Numbers of judgements, such as `0,1,2,4,8,16`: accuracy against how many a new user has made.
     view
-        What a model may see of the test users; by default what the protocol calls for. May be repeated.
+        What a model may see of the test users; may be repeated [default: what the protocol calls for].
     rm
         Any other reward model to rate the same items; may be repeated.
     retriever
-        Which judgements are shown where not all are: `random`, `recent`, `bm25`, `minilm`.
+        Which judgements to show when a view shows only some: `random`, `recent`, `bm25`, `minilm`.
     folds
-        In how many parts the users and items are split.
+        Number of folds that users and items are split into.
     epsilon
         Learn the shared part under differential privacy for users, such as `3`; several, such as `0.5,1,2,4,8,inf`,
         show what privacy costs. `bradley-terry` and `per-user` can; only private models are kept then.
     delta
-        The probability that epsilon may be exceeded; has to be below one in the number of users.
+        The probability that epsilon may be exceeded; must be below 1 / number of users.
     noise_seed
-        Draw the noise from a seed, so that a figure can be made again. Such models are not private.
+        Draw the noise from a seed, so that a figure can be reproduced. Such models are not private.
     """
     from palate.cli._show import measure_and_show
     from palate.personal import METHODS, TUNED, epsilons, privacy_curve, private_specs

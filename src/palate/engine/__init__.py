@@ -1,10 +1,8 @@
 """Where models run: this process, or a server. torch is imported here, and only when a model is used."""
 
 from palate.engine._answers import AnswerCache, CachedLanguageModel
-from palate.engine._attention import steady_attention
-from palate.engine._doctor import Finding, examine
+from palate.engine._doctor import Diagnosis, examine
 from palate.engine._encoder import SentenceEncoder, TextEncoder, load_encoder, token_counter
-from palate.engine._fingerprint import folder_fingerprint
 from palate.engine._language import (
     ChooseRequest,
     Chosen,
@@ -18,14 +16,12 @@ from palate.engine._language import (
     WriteRequest,
     Written,
 )
-from palate.engine._local import LocalModel
-from palate.engine._local_classifier import LocalClassifier
-from palate.engine._memory import in_halves, out_of_memory
+from palate.engine._local import LocalClassifier, LocalModel
 from palate.engine._open import in_process, open_by_spec, open_language_model, yes
-from palate.engine._optional import require
+from palate.engine._torch import in_halves, out_of_memory, require, steady_attention
 from palate.engine._traits import TRAITS
 from palate.engine._vectors import Vectors, forget_vectors, text_hash, texts_with_vectors, vectors_folder
-from palate.engine._weights import cache_folder, weights_folder
+from palate.engine._weights import cache_folder, folder_fingerprint, weights_folder
 
 __all__ = [
     "TRAITS",
@@ -34,8 +30,8 @@ __all__ = [
     "ChooseRequest",
     "Chosen",
     "Conversation",
+    "Diagnosis",
     "Failure",
-    "Finding",
     "LanguageModel",
     "Likelihood",
     "LikelihoodRequest",

@@ -16,6 +16,8 @@ from typing import TypeVar
 import msgspec
 
 from palate.engine._language import (
+    Answer,
+    Answers,
     ChooseRequest,
     Chosen,
     Conversation,
@@ -23,13 +25,13 @@ from palate.engine._language import (
     LanguageModel,
     Likelihood,
     LikelihoodRequest,
+    OnAnswer,
     WriteRequest,
     Written,
 )
 from palate.records import PalateError
 
 Request = TypeVar("Request", WriteRequest, ChooseRequest, LikelihoodRequest)
-Answer = TypeVar("Answer")
 
 FORMAT = 1
 """Part of every key: raise it when keys or values are written otherwise."""
@@ -143,71 +145,56 @@ class CachedLanguageModel:
     def __init__(self, model: LanguageModel, cache: AnswerCache) -> None:
         self.name = model.name
         self.context = model.context
-        self._model = model
+        self.model = model
+        """Who answers what is not remembered."""
         self._cache = cache
 
     def __repr__(self) -> str:
-        return f"CachedLanguageModel({self._model!r})"
-
-    @property
-    def model(self) -> LanguageModel:
-        """Who answers what is not remembered."""
-        return self._model
+        return f"CachedLanguageModel({self.model!r})"
 
     @property
     def fingerprint(self) -> str:
         """The model's own: remembering changes no answer."""
-        return self._model.fingerprint
+        return self.model.fingerprint
 
     @property
     def templated(self) -> bool:
         """The model's own."""
-        return bool(getattr(self._model, "templated", True))
+        return bool(getattr(self.model, "templated", True))
 
     def status(self) -> str:
         """The model's own status, where it has one."""
-        status = getattr(self._model, "status", None)
+        status = getattr(self.model, "status", None)
         return str(status()) if callable(status) else ""
 
     def count_tokens(self, turns: Conversation) -> int | None:
         """The length of a prompt as the model sees it; None where only the server knows."""
-        return self._model.count_tokens(turns)
+        return self.model.count_tokens(turns)
 
     def write(
-        self,
-        requests: Sequence[WriteRequest],
-        *,
-        on_answer: Callable[[int, list[Written] | Failure], None] | None = None,
-    ) -> list[list[Written] | Failure]:
+        self, requests: Sequence[WriteRequest], *, on_answer: OnAnswer[list[Written]] = None
+    ) -> Answers[list[Written]]:
         """For each request its samples; `on_answer` hears of each as soon as it is there."""
-        return self._answer("write", requests, self._model.write, list[Written], on_answer)
+        return self._answer("write", requests, self.model.write, list[Written], on_answer)
 
-    def choose(
-        self,
-        requests: Sequence[ChooseRequest],
-        *,
-        on_answer: Callable[[int, Chosen | Failure], None] | None = None,
-    ) -> list[Chosen | Failure]:
+    def choose(self, requests: Sequence[ChooseRequest], *, on_answer: OnAnswer[Chosen] = None) -> Answers[Chosen]:
         """For each request how the next token's probability falls on the choices."""
-        return self._answer("choose", requests, self._model.choose, Chosen, on_answer)
+        return self._answer("choose", requests, self.model.choose, Chosen, on_answer)
 
     def likelihood(
-        self,
-        requests: Sequence[LikelihoodRequest],
-        *,
-        on_answer: Callable[[int, list[Likelihood] | Failure], None] | None = None,
-    ) -> list[list[Likelihood] | Failure]:
+        self, requests: Sequence[LikelihoodRequest], *, on_answer: OnAnswer[list[Likelihood]] = None
+    ) -> Answers[list[Likelihood]]:
         """For each request the likelihood of each continuation."""
-        return self._answer("likelihood", requests, self._model.likelihood, list[Likelihood], on_answer)
+        return self._answer("likelihood", requests, self.model.likelihood, list[Likelihood], on_answer)
 
     def _answer(
         self,
         verb: str,
         requests: Sequence[Request],
-        ask: Callable[..., list[Answer | Failure]],
+        ask: Callable[..., Answers[Answer]],
         kind: type[Answer],
-        on_answer: Callable[[int, Answer | Failure], None] | None,
-    ) -> list[Answer | Failure]:
+        on_answer: OnAnswer[Answer],
+    ) -> Answers[Answer]:
         places: dict[bytes, list[int]] = {}
         for index, request in enumerate(requests):
             places.setdefault(self._cache.key(self.fingerprint, verb, request), []).append(index)
@@ -230,7 +217,7 @@ class CachedLanguageModel:
     def _ask_for(
         self,
         missing: dict[bytes, Request],
-        ask: Callable[..., list[Answer | Failure]],
+        ask: Callable[..., Answers[Answer]],
         place: Callable[[bytes, Answer | Failure], None],
     ) -> None:
         keys = list(missing)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -11,6 +10,7 @@ from typing import Any
 
 from jinja2 import TemplateError
 
+from palate.engine._kv_cache import common_prefix
 from palate.engine._language import Conversation, Turn
 from palate.engine._packing import Group
 from palate.records import PalateError
@@ -50,12 +50,9 @@ class Chat:
         """Whether an answer is part of the text of an answered conversation; some templates leave it out."""
         return PROBE in self.answered((Turn("user", "hello"),), PROBE)
 
+    @cached_property
     def takes_system_turns(self) -> bool:
         """Whether the template has a place for a system turn: some refuse it, some leave it out in silence."""
-        return self._takes_system
-
-    @cached_property
-    def _takes_system(self) -> bool:
         if not self.templated:
             return True
         try:
@@ -94,13 +91,11 @@ class Chat:
         [found] = self._groups([(texts, head)], keep=1)
         return found
 
-    def group(self, texts: Sequence[str], *, keep: int = 1) -> Group:
-        """The ids of texts with a common beginning, split where they part; each keeps at least so many."""
-        [found] = self.groups([texts], keep=keep)
-        return found
-
     def groups(self, many: Sequence[Sequence[str]], *, keep: int = 1) -> list[Group]:
-        """The same of many such texts, tokenized in one call, which takes all cores."""
+        """The ids of texts with a common beginning, split where they part; each keeps at least `keep`.
+
+        All are tokenized in one call, which takes all cores.
+        """
         return self._groups([(texts, self._splittable_head(texts)) for texts in many], keep=keep)
 
     def _groups(self, many: Sequence[tuple[Sequence[str], str]], *, keep: int) -> list[Group]:
@@ -113,7 +108,8 @@ class Chat:
         for texts, head in many:
             begin = [token for piece in self._pieces(head) for token in self._piece_ids(piece)]
             tails: list[list[int]] = list(islice(ids, len(texts)))
-            shared = min(common(tails), min(map(len, tails)) - keep)
+            # What the first and the last in order share, all share.
+            shared = min(common_prefix(min(tails), max(tails)), min(map(len, tails)) - keep)
             groups.append(Group(begin + tails[0][:shared], [tail[shared:] for tail in tails]))
         return groups
 
@@ -129,9 +125,9 @@ class Chat:
         """What all texts begin with, up to a special token, where the tokenizer allows to split there."""
         if not (self.templated and self._splits_at_special_tokens):
             return ""
-        shortest, longest = min(texts), max(texts)
-        same = bisect_left(range(len(shortest)), True, key=lambda i: shortest[: i + 1] != longest[: i + 1])
-        cut = max((shortest.rfind(token, 0, same) for token in self._specials), default=-1)
+        shortest = min(texts)
+        shared = common_prefix(shortest, max(texts))
+        cut = max((shortest.rfind(token, 0, shared) for token in self._specials), default=-1)
         return shortest[:cut] if cut > 0 else ""
 
     @cached_property
@@ -176,7 +172,7 @@ class Chat:
         return "".join(f"{names[turn.role]}{self._harmless(turn.content)}\n\n" for turn in turns)
 
     def _render(self, turns: Sequence[Turn], *, add_generation_prompt: bool) -> str:
-        given = turns if self._takes_system else _without_system(turns)
+        given = turns if self.takes_system_turns else _without_system(turns)
         try:
             return self._apply(given, add_generation_prompt=add_generation_prompt)
         except TemplateError as error:
@@ -196,9 +192,3 @@ def _without_system(turns: Sequence[Turn]) -> list[Turn]:
     if system and others and others[0].role == "user":
         others[0] = Turn("user", f"{system}\n\n{others[0].content}")
     return others
-
-
-def common(rows: Sequence[list[int]]) -> int:
-    """How many ids all rows begin with."""
-    low, high = min(rows), max(rows)  # what the first and the last in order share, all share
-    return next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))

@@ -20,7 +20,7 @@ EXTRAS = {
 GIGABYTE = 2**30
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Diagnosis(msgspec.Struct, frozen=True):
     """One line of the report; `advice` says what would mend it, where something is missing."""
 
     what: str
@@ -28,24 +28,24 @@ class Finding(msgspec.Struct, frozen=True):
     advice: str | None = None
 
 
-def examine() -> list[Finding]:
+def examine() -> list[Diagnosis]:
     """Everything that decides which models can run here, and how."""
     return [*_machine(), *_packages(), *_devices(), *_models(), _hub(), _keys()]
 
 
-def _machine() -> list[Finding]:
+def _machine() -> list[Diagnosis]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     found = [
-        Finding("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
-        Finding("processor", f"{cores} cores"),
+        Diagnosis("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        Diagnosis("processor", f"{cores} cores"),
     ]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        found.append(Finding("memory", f"{memory / GIGABYTE:.0f} GiB"))
+        found.append(Diagnosis("memory", f"{memory / GIGABYTE:.0f} GiB"))
     return found
 
 
-def _packages() -> list[Finding]:
+def _packages() -> list[Diagnosis]:
     found = []
     for extra, names in EXTRAS.items():
         have, lack = [], []
@@ -55,49 +55,49 @@ def _packages() -> list[Finding]:
             except PackageNotFoundError:
                 lack.append(name)
         advice = f"pip install 'palate[{extra}]' adds {', '.join(lack)}" if lack else None
-        found.append(Finding(f"packages, {extra}", ", ".join(have) or "none", advice))
+        found.append(Diagnosis(f"packages, {extra}", ", ".join(have) or "none", advice))
     return found
 
 
-def _devices() -> list[Finding]:
+def _devices() -> list[Diagnosis]:
     if find_spec("torch") is None:
-        return [Finding("language models here", "none", "without torch only servers can be asked")]
+        return [Diagnosis("language models here", "none", "without torch only servers can be asked")]
     torch = importlib.import_module("torch")
     if not torch.cuda.is_available():
         memory = "float32 takes four bytes a parameter"
-        return [Finding("language models here", f"on the processor; {memory}, so a billion takes 4 GiB")]
+        return [Diagnosis("language models here", f"on the processor; {memory}, so a billion takes 4 GiB")]
     found = []
     for index in range(torch.cuda.device_count()):
         device = torch.cuda.get_device_properties(index)
         size = device.total_memory / GIGABYTE
-        found.append(Finding("GPU", f"{device.name}, {size:.0f} GiB: up to some {size / 2.5:.0f} billion parameters"))
+        found.append(Diagnosis("GPU", f"{device.name}, {size:.0f} GiB: up to some {size / 2.5:.0f} billion parameters"))
     return found
 
 
-def _models() -> list[Finding]:
+def _models() -> list[Diagnosis]:
     folder = cache_folder() / "models"
     found = []
     for name, model in BUILT_IN.items():
         ready = (folder / f"{name}-{model.sha256[:12]}").is_dir()
-        found.append(Finding(f"model {name}", "in the cache" if ready else "fetched when it is first used"))
-    return [*found, Finding("cache", str(cache_folder()))]
+        found.append(Diagnosis(f"model {name}", "in the cache" if ready else "fetched when it is first used"))
+    return [*found, Diagnosis("cache", str(cache_folder()))]
 
 
-def _hub() -> Finding:
+def _hub() -> Diagnosis:
     if find_spec("huggingface_hub") is None:
-        return Finding("Hugging Face hub", "not asked: its client is not installed", "pip install 'palate[hub]'")
+        return Diagnosis("Hugging Face hub", "not asked: its client is not installed", "pip install 'palate[hub]'")
     constants = importlib.import_module("huggingface_hub.constants")
     if constants.HF_HUB_OFFLINE:
-        return Finding("Hugging Face hub", "not asked: HF_HUB_OFFLINE is set")
+        return Diagnosis("Hugging Face hub", "not asked: HF_HUB_OFFLINE is set")
     try:
         httpx.head(constants.ENDPOINT, timeout=5, follow_redirects=True)
     except httpx.HTTPError as error:
         advice = "models come from local folders, and the built-in ones from the package index"
-        return Finding("Hugging Face hub", f"does not answer ({error})", advice)
-    return Finding("Hugging Face hub", "answers")
+        return Diagnosis("Hugging Face hub", f"does not answer ({error})", advice)
+    return Diagnosis("Hugging Face hub", "answers")
 
 
-def _keys() -> Finding:
+def _keys() -> Diagnosis:
     """Only whether there is one: a key is never shown."""
     has = bool(os.environ.get("OPENAI_API_KEY"))
-    return Finding("key for a server", "OPENAI_API_KEY is set" if has else "OPENAI_API_KEY is not set")
+    return Diagnosis("key for a server", "OPENAI_API_KEY is set" if has else "OPENAI_API_KEY is not set")

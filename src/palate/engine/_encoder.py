@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import numpy as np
 
-from palate.engine._attention import steady_attention
-from palate.engine._fingerprint import folder_fingerprint
-from palate.engine._optional import require
+from palate.engine._torch import quiet_transformers, require, steady_attention
 from palate.engine._vectors import Pair, Vectors, VectorStore, remembered, vectors_folder
-from palate.engine._weights import weights_folder
+from palate.engine._weights import folder_fingerprint, weights_folder
 from palate.records import PalateError
 
 if TYPE_CHECKING:
@@ -86,7 +84,7 @@ class SentenceEncoder:
     @cached_property
     def _model(self) -> SentenceTransformer:
         library = require("sentence_transformers", "local")
-        _quiet()
+        quiet_transformers()
         try:
             model: SentenceTransformer = library.SentenceTransformer(str(self._folder), local_files_only=True)
         except Exception as error:
@@ -173,13 +171,6 @@ def batches_of_like_length(lengths: np.ndarray, most_tokens: int) -> list[list[i
 
 def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _quiet() -> None:
-    """The libraries' own progress bars and advice would tear ours apart."""
-    logging = require("transformers", "local").utils.logging
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
 
 
 def token_counter(name: str) -> Callable[[str], int]:

@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from palate.engine._attention import steady_attention
 from palate.engine._encoder import Layer, average_windows, batches_of_like_length, spread_layers
 from palate.engine._language import Turn
-from palate.engine._loaded import Loaded, context_of
-from palate.engine._memory import in_halves
-from palate.engine._optional import require
+from palate.engine._local import Loaded, context_of
+from palate.engine._torch import in_halves, require, steady_attention
 from palate.engine._vectors import Pair, Vectors, VectorStore, remembered, vectors_folder
 from palate.records import PalateError
 
@@ -48,7 +46,7 @@ class HiddenStateEncoder(Loaded):
 
     def __init__(self, name: str, layer: Layer = None) -> None:
         super().__init__(name)
-        config = self._config()
+        config = self._config.get_text_config()
         self._depth = int(config.num_hidden_layers)
         self._context = context_of(config) or LONGEST_WINDOW
         self._every = spread_layers(self._depth) if layer == "all" else []
@@ -70,13 +68,6 @@ class HiddenStateEncoder(Loaded):
     @cached_property
     def _store(self) -> VectorStore:
         return VectorStore(vectors_folder() / self.fingerprint)
-
-    def _config(self) -> Any:
-        transformers = require("transformers", "local")
-        try:
-            return transformers.AutoConfig.from_pretrained(self._folder, local_files_only=True).get_text_config()
-        except Exception as error:
-            raise PalateError(f"{self.name}: {self._folder} is not a model folder ({error})") from error
 
     @cached_property
     def _model(self) -> Any:

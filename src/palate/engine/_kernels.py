@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib
 import math
-from functools import cache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -115,7 +117,7 @@ class Kernels:
         return queries
 
     def draw(self, logits: Tensor, tokens: Tensor, keys: Tensor, step: Tensor, temperature: float) -> Tensor:
-        """For each row of logits the token that wins with its noise, see `Draw`."""
+        """For each row of logits the token that wins with its noise, see `GumbelSampler`."""
         out = keys.new_empty(len(logits))
         self._source.draw[(len(logits),)](
             logits.contiguous(), tokens, keys, step, out, logits.shape[1], 1 / temperature, 2048, num_warps=8
@@ -160,3 +162,66 @@ def _built(index: int) -> Kernels | None:
     except Exception:  # whatever Triton or the compiler raise, there is another way
         return None
     return kernels if torch.allclose(found, functional.silu(x) * x, atol=1e-4) else None
+
+
+_NORMS = {"LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm", "Phi3RMSNorm"}
+_FEED_FORWARD = {"LlamaMLP", "MistralMLP", "Qwen2MLP", "Qwen3MLP"}
+_ATTENTION = {"LlamaAttention", "MistralAttention", "Qwen2Attention", "Qwen3Attention"}
+
+
+Attention = Callable[..., tuple[Tensor, None]]
+"""Attention as transformers calls it."""
+
+
+@contextmanager
+def fused(model: Any, attention: Attention) -> Iterator[None]:
+    """Within this, norms, rotations and gates of known families take a kernel each instead of up to eight.
+
+    Attention modules that are among them ask `attention` directly. What somebody else has put in a module's place
+    stays there.
+    """
+    first = next(model.parameters())
+    kernels = kernels_for(first.device)
+    one_type = all(part.dtype == first.dtype for part in model.base_model.parameters())
+    changed: list[Any] = []
+    try:
+        if kernels is not None and one_type:
+            for module in model.modules():
+                forward = _forward(module, kernels, attention)
+                if forward is not None and "forward" not in vars(module):
+                    module.forward = forward
+                    changed.append(module)
+        yield
+    finally:
+        for module in changed:
+            del module.forward
+
+
+def _forward(module: Any, kernels: Kernels, attention: Attention) -> Callable[..., Any] | None:
+    kind = type(module).__name__
+    if kind in _NORMS:
+        return partial(kernels.norm, weight=module.weight, epsilon=module.variance_epsilon)
+    if kind in _FEED_FORWARD and module.config.hidden_act in {"silu", "swish"}:
+        return partial(_feed_forward, module, kernels)
+    if kind in _ATTENTION:
+        return partial(_attend, module, kernels, attention)
+    return None
+
+
+def _feed_forward(module: Any, kernels: Kernels, x: Tensor) -> Tensor:
+    out: Tensor = module.down_proj(kernels.gated(module.gate_proj(x), module.up_proj(x)))
+    return out
+
+
+def _attend(
+    module: Any, kernels: Kernels, attention: Attention, hidden_states: Tensor, position_embeddings: Any, **_: Any
+) -> tuple[Tensor, None]:
+    shape = (*hidden_states.shape[:-1], -1, module.head_dim)
+    projections = (module.q_proj, module.k_proj, module.v_proj)
+    queries, keys, values = (project(hidden_states).view(shape) for project in projections)
+    if hasattr(module, "q_norm"):
+        queries, keys = module.q_norm(queries), module.k_norm(keys)
+    queries, keys = (kernels.rotated(part, *position_embeddings) for part in (queries, keys))
+    parts = (part.transpose(1, 2) for part in (queries, keys, values))
+    mixed, _none = attention(module, *parts, None, scaling=module.scaling)
+    return module.o_proj(mixed.flatten(2)), None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -81,6 +81,13 @@ class Failure(msgspec.Struct, frozen=True):
     reason: str
 
 
+Answer = TypeVar("Answer")
+Answers = list[Answer | Failure]
+"""One for each request, in the same order."""
+OnAnswer = Callable[[int, Answer | Failure], None] | None
+"""Gets the index and the answer of each request as soon as it is there."""
+
+
 class LanguageModel(Protocol):
     """One model, in this process or behind a server. Answers come in the order of the requests."""
 
@@ -89,34 +96,26 @@ class LanguageModel(Protocol):
     @property
     def context(self) -> int | None:
         """How many tokens fit, prompt and answer together; None where only the server knows."""
-        ...
 
     @property
     def fingerprint(self) -> str:
         """Changes with anything that could change an answer: weights, revision, precision, template."""
-        ...
 
     @property
     def templated(self) -> bool:
         """Whether conversations go through a chat template, which teaches a model where its answer ends."""
-        ...
 
     def status(self) -> str:
         """A few words for a progress bar, such as tokens and money spent; empty where nothing is counted."""
-        ...
 
     def count_tokens(self, turns: Conversation) -> int | None:
         """The length of a prompt as the model sees it; None where only the server knows."""
-        ...
 
-    def write(self, requests: Sequence[WriteRequest]) -> list[list[Written] | Failure]:
+    def write(self, requests: Sequence[WriteRequest]) -> Answers[list[Written]]:
         """For each request its samples."""
-        ...
 
-    def choose(self, requests: Sequence[ChooseRequest]) -> list[Chosen | Failure]:
+    def choose(self, requests: Sequence[ChooseRequest]) -> Answers[Chosen]:
         """For each request how the next token's probability falls on the choices."""
-        ...
 
-    def likelihood(self, requests: Sequence[LikelihoodRequest]) -> list[list[Likelihood] | Failure]:
+    def likelihood(self, requests: Sequence[LikelihoodRequest]) -> Answers[list[Likelihood]]:
         """For each request the likelihood of each continuation."""
-        ...

@@ -1,15 +1,16 @@
-"""Language models in this process: torch and transformers, on a CPU or a GPU."""
+"""Models in this process: a folder of weights, a device, a precision, a tokenizer, and what can be asked of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from palate.engine._language import (
+    Answers,
     ChooseRequest,
     Chosen,
     Conversation,
@@ -19,13 +20,175 @@ from palate.engine._language import (
     WriteRequest,
     Written,
 )
-from palate.engine._loaded import Loaded, context_of, too_long
+from palate.engine._torch import quiet_transformers, require
+from palate.engine._weights import brief, folder_fingerprint, weights_folder
 from palate.records import PalateError
 
 if TYPE_CHECKING:
-    from palate.engine._followers import LikelihoodFollower
+    from torch import Tensor
+
+    from palate.engine._chat import Chat
+    from palate.engine._incremental import Followed, IncrementalClassifier, IncrementalLikelihood, Steps
     from palate.engine._packing import Group
-    from palate.engine._steps import Followed, Steps
+    from palate.engine._reader import Reader
+    from palate.engine._scorer import Scorer
+
+Result = TypeVar("Result")
+
+RENDERING = 1
+"""Part of every fingerprint: raise it when conversations are put into tokens otherwise."""
+
+FEWEST_TOKENS = 10
+"""A tokenizer with fewer is none."""
+
+
+class Loaded:
+    """A model by its name; the weights themselves are loaded by those who need them."""
+
+    def __init__(
+        self, name: str, *, device: str | None = None, dtype: str | None = None, trust_remote_code: bool = False
+    ) -> None:
+        self.name = name
+        self._folder = weights_folder(name)
+        self._trust = trust_remote_code
+        torch = require("torch", "local")
+        self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        _check_device(torch, self._device)
+        self._dtype = dtype or ("bfloat16" if self._device.startswith("cuda") else "float32")
+        self.chat = self._chat()
+        if getattr(torch, self._dtype, None) not in (torch.float32, torch.bfloat16, torch.float16):
+            raise PalateError(f"unknown dtype {self._dtype!r}; use float32, bfloat16 or float16")
+
+    @property
+    def fingerprint(self) -> str:
+        """The files, the precision, the kind of device, and how conversations are written."""
+        return f"{folder_fingerprint(self._folder)}-{self._dtype}-{self._device.split(':')[0]}-{RENDERING}"
+
+    @property
+    def device(self) -> str:
+        """Where it runs: `cpu` or `cuda`."""
+        return self._device
+
+    def _chat(self) -> Chat:
+        """The tokenizer with its template; that there is none is an error now, not after an hour."""
+        from palate.engine._chat import Chat
+
+        transformers = require("transformers", "local")
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                self._folder, trust_remote_code=self._trust, local_files_only=True
+            )
+            if len(tokenizer) < FEWEST_TOKENS:  # early versions of transformers 5 make one up from nothing
+                raise ValueError(f"it would have {len(tokenizer)} tokens")
+        except Exception as error:
+            raise PalateError(
+                f"{self.name}: no tokenizer can be loaded from {self._folder} ({brief(error)}). "
+                "A model folder needs its tokenizer files beside its weights."
+            ) from error
+        return Chat(tokenizer)
+
+    @cached_property
+    def _config(self) -> Any:
+        transformers = require("transformers", "local")
+        try:
+            return transformers.AutoConfig.from_pretrained(
+                self._folder, trust_remote_code=self._trust, local_files_only=True
+            )
+        except Exception as error:
+            raise PalateError(f"{self.name}: {self._folder} is not a model folder ({brief(error)})") from error
+
+    @cached_property
+    def _model(self) -> Any:
+        """The weights, loaded when they are first used."""
+        raise NotImplementedError
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        from palate.engine._scorer import Scorer
+
+        return Scorer(self._model)
+
+    @cached_property
+    def _reader(self) -> Reader:
+        from palate.engine._reader import Reader
+
+        return Reader(self._model)
+
+    def _require_answers(self) -> None:
+        if not self.chat.shows_answers():
+            raise PalateError(
+                f"{self.name}: its chat template leaves out the assistant's answer, so that every text would get the "
+                "same score. Mend the chat_template in its tokenizer's files."
+            )
+
+    def _load(self, kind: str, *, new: Collection[str] = (), **options: Any) -> Any:
+        """The model in one of its kinds. Its files may lack the `new` weights, which then begin at zero."""
+        torch, transformers = require("torch", "local"), quiet_transformers()
+        try:
+            model, found = getattr(transformers, kind).from_pretrained(
+                self._folder,
+                dtype=getattr(torch, self._dtype),
+                trust_remote_code=self._trust,
+                local_files_only=True,
+                output_loading_info=True,
+                **options,
+            )
+        except Exception as error:
+            asks_for_trust = "trust_remote_code" in str(error)
+            hint = " Say trust_remote_code=true if you trust its code." if asks_for_trust else ""
+            raise PalateError(f"{self.name}: cannot be loaded as {kind} ({brief(error)}).{hint}") from error
+        if missing := sorted(set(found["missing_keys"]) - set(new)):
+            raise PalateError(
+                f"{self.name}: its files lack {', '.join(missing[:3])}, so that as {kind} it would answer at random. "
+                "Is it a model of another kind?"
+            )
+        for name in set(found["missing_keys"]):
+            torch.nn.init.zeros_(model.get_parameter(name))
+        return model.to(self._device).eval()
+
+
+def _check_device(torch: Any, name: str) -> None:
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise PalateError(f"device={name} is not to be had on this machine ({brief(error)}); cpu always is") from error
+
+
+def context_of(config: Any) -> int | None:
+    """How many tokens a model can read at once; None where its configuration does not say.
+
+    With `longrope` it turns all tokens of a batch otherwise as soon as one text in it is longer than those of its
+    training: a text's score would depend on its company. Such a model is asked for shorter texts only.
+    """
+    text = config.get_text_config()
+    found = getattr(text, "max_position_embeddings", None)
+    rope = getattr(text, "rope_parameters", None) or {}
+    for own in (rope, *(one for one in rope.values() if isinstance(one, dict))):  # one for all layers, or by their type
+        if own.get("rope_type") == "longrope" and found:
+            found = min(found, own.get("original_max_position_embeddings") or found)
+    return int(found) if found else None
+
+
+def needed(group: Group) -> int:
+    """How many tokens the longest of a group's sequences has."""
+    return len(group.prefix) + max(map(len, group.continuations), default=0)
+
+
+def too_long(group: Group, context: int | None) -> Failure | None:
+    """Why a model with such a context cannot read a group, if it cannot."""
+    tokens = needed(group)
+    if context is None or tokens <= context:
+        return None
+    return Failure(f"needs {tokens} tokens, and the model's context has {context}")
+
+
+def where_it_fits(
+    groups: Sequence[Group], context: int | None, work: Callable[[Sequence[Group]], Iterable[Result]]
+) -> list[Result | Failure]:
+    """The result of each group that fits the context, all in one call of the work, and a failure for the others."""
+    problems = [too_long(group, context) for group in groups]
+    results = iter(work([group for group, problem in zip(groups, problems, strict=True) if problem is None]))
+    return [next(results) if problem is None else problem for problem in problems]
 
 
 class LocalModel(Loaded):
@@ -34,12 +197,6 @@ class LocalModel(Loaded):
     @cached_property
     def _model(self) -> Any:
         return self._load("AutoModelForCausalLM")
-
-    @cached_property
-    def _scorer(self) -> Any:
-        from palate.engine._scorer import Scorer
-
-        return Scorer(self._model)
 
     @cached_property
     def context(self) -> int | None:
@@ -59,39 +216,19 @@ class LocalModel(Loaded):
         """The length of a prompt as the model sees it."""
         return len(self.chat.ids(self.chat.prompt(turns)))
 
-    def likelihood(self, requests: Sequence[LikelihoodRequest]) -> list[list[Likelihood] | Failure]:
+    def likelihood(self, requests: Sequence[LikelihoodRequest]) -> Answers[list[Likelihood]]:
         """The log-probability of each continuation as the whole answer, its end included."""
-        groups, problems = [], {}
-        for index, request in enumerate(requests):
-            group = self.answers(request.turns, request.continuations)
-            if problem := too_long(group, self.context):
-                problems[index] = problem
-            groups.append(group)
-        return self._totals(groups, problems)
+        return self._totals([self.answers(request.turns, request.continuations) for request in requests])
 
-    def choose(self, requests: Sequence[ChooseRequest]) -> list[Chosen | Failure]:
+    def choose(self, requests: Sequence[ChooseRequest]) -> Answers[Chosen]:
         """How the probability of what comes next falls on the choices."""
-        groups, problems = [], {}
-        for index, request in enumerate(requests):
+        groups = []
+        for request in requests:
             openings = (request.opening, *(request.opening + choice for choice in request.choices))
-            [group] = self.tokens([[self.chat.prompt(request.turns, text) for text in openings]], whole=False)
-            if problem := too_long(group, self.context):
-                problems[index] = problem
-            groups.append(group)
-        answers: list[Chosen | Failure] = []
-        for found in self._totals(groups, problems):
-            if isinstance(found, Failure):
-                answers.append(found)
-                continue
-            weights = [math.exp(likelihood.total) for likelihood in found]
-            mass = sum(weights)
-            if mass > 0:
-                answers.append(Chosen(probabilities=tuple(weight / mass for weight in weights), mass=mass))
-            else:
-                answers.append(Failure("the model gives none of the choices any probability"))
-        return answers
+            groups += self.tokens([[self.chat.prompt(request.turns, text) for text in openings]], whole=False)
+        return [found if isinstance(found, Failure) else _chosen(found) for found in self._totals(groups)]
 
-    def write(self, requests: Sequence[WriteRequest]) -> list[list[Written] | Failure]:
+    def write(self, requests: Sequence[WriteRequest]) -> Answers[list[Written]]:
         """Samples of each request; the prompt is read once for all of them."""
         answers: list[list[Written] | Failure | None] = [None] * len(requests)
         read = [self.chat.ids(self.chat.prompt(request.turns, request.opening)) for request in requests]
@@ -137,15 +274,9 @@ class LocalModel(Loaded):
 
         return Sampler(self._model, set(self.ends), self.chat.tokenizer.pad_token_id or 0)
 
-    @cached_property
-    def _reader(self) -> Any:
-        from palate.engine._reader import Reader
-
-        return Reader(self._model)
-
     def steps(self, conversations: Sequence[Conversation]) -> Steps:
         """These conversations, to be answered while somebody else chooses among the next tokens."""
-        from palate.engine._steps import Steps
+        from palate.engine._incremental import Steps
 
         if not self._reader.able:
             raise PalateError(
@@ -154,21 +285,19 @@ class LocalModel(Loaded):
             )
         return Steps(self, self._reader, self._sampler, conversations)
 
-    def follow(self, conversations: Sequence[Conversation]) -> LikelihoodFollower | None:
+    def follow(self, conversations: Sequence[Conversation]) -> IncrementalLikelihood | None:
         """Likelihoods of answers while they are written; None where the model cannot go on from what it read."""
-        from palate.engine._followers import LikelihoodFollower
+        from palate.engine._incremental import IncrementalLikelihood
 
         self._require_answers()
-        return LikelihoodFollower(self, self._reader, conversations) if self._reader.able else None
+        return IncrementalLikelihood(self, self._reader, conversations) if self._reader.able else None
 
     def follow_answers(self, requests: Sequence[LikelihoodRequest], top: int) -> list[list[Followed] | Failure]:
         """At each place of given answers: the log-probability of their own token, and the likeliest tokens."""
-        from palate.engine._steps import follow_answers
+        from palate.engine._incremental import follow_answers
 
-        problems = [too_long(self.answers(request.turns, request.continuations), self.context) for request in requests]
-        sound = [request for request, problem in zip(requests, problems, strict=True) if problem is None]
-        found = iter(follow_answers(self, self._reader, sound, top))
-        return [next(found) if problem is None else problem for problem in problems]
+        groups = [self.answers(request.turns, request.continuations) for request in requests]
+        return where_it_fits(groups, self.context, lambda fitting: follow_answers(self._reader, fitting, top))
 
     def decoded(self, ids: Sequence[int]) -> str:
         """Tokens of an answer as text, without those that have a meaning of their own."""
@@ -199,18 +328,24 @@ class LocalModel(Loaded):
             return tokens[: len(tokens) - tokens[::-1].index(end)]
         return tokens if end is None or self.chat.templated else [*tokens, end]
 
-    def _totals(self, groups: Sequence[Any], problems: dict[int, Failure]) -> list[list[Likelihood] | Failure]:
+    def _totals(self, groups: Sequence[Group]) -> Answers[list[Likelihood]]:
         from palate.engine._scorer import likelihood_finish
 
-        kept = [index for index in range(len(groups)) if index not in problems]
-        totals = self._scorer.run([groups[index] for index in kept], likelihood_finish(self._model))
-        answers: list[list[Likelihood] | Failure] = [problems.get(index, Failure("")) for index in range(len(groups))]
-        for index, numbers in zip(kept, totals, strict=True):
-            answers[index] = [
-                Likelihood(total=total, tokens=len(tokens))
-                for total, tokens in zip(numbers, groups[index].continuations, strict=True)
-            ]
-        return answers
+        def likelihoods(fitting: Sequence[Group]) -> Iterator[list[Likelihood]]:
+            totals = self._scorer.run(fitting, likelihood_finish(self._model))
+            for group, numbers in zip(fitting, totals, strict=True):
+                pairs = zip(numbers, group.continuations, strict=True)
+                yield [Likelihood(total=total, tokens=len(tokens)) for total, tokens in pairs]
+
+        return where_it_fits(groups, self.context, likelihoods)
+
+
+def _chosen(likelihoods: Sequence[Likelihood]) -> Chosen | Failure:
+    weights = [math.exp(likelihood.total) for likelihood in likelihoods]
+    mass = sum(weights)
+    if mass <= 0:
+        return Failure("the model gives none of the choices any probability")
+    return Chosen(probabilities=tuple(weight / mass for weight in weights), mass=mass)
 
 
 def _alike(requests: Sequence[WriteRequest], answers: Sequence[object]) -> dict[Any, list[int]]:
@@ -221,3 +356,98 @@ def _alike(requests: Sequence[WriteRequest], answers: Sequence[object]) -> dict[
             sampling = msgspec.structs.replace(request.sampling, seed=0)
             alike.setdefault((sampling, request.samples), []).append(index)
     return alike
+
+
+class LocalClassifier(Loaded):
+    """A scalar reward model: one logit of a sequence classifier, with its head in float32."""
+
+    def __init__(self, name: str, *, label: int | None = None, **options: Any) -> None:
+        super().__init__(name, **options)
+        labels = self._config.num_labels
+        if label is None and labels != 1:
+            named = ", ".join(f"{index}={name}" for index, name in self._config.id2label.items())
+            raise PalateError(f"{name} gives {labels} logits ({named}); say which one is the reward: index=0")
+        if label is not None and not 0 <= label < labels:
+            raise PalateError(f"{name} gives {labels} logits; index={label} is not among them")
+        self._label = label or 0
+
+    @property
+    def fingerprint(self) -> str:
+        """With the logit that is read."""
+        return f"{super().fingerprint}-{self._label}"
+
+    @cached_property
+    def context(self) -> int | None:
+        """How many tokens fit."""
+        found = context_of(self._config)
+        if found and not self._shares_prefixes:  # some encoders begin to count their places at two
+            found = min(found, self.chat.tokenizer.model_max_length)
+        return found
+
+    @cached_property
+    def _model(self) -> Any:
+        model = self._load("AutoModelForSequenceClassification")
+        head = getattr(model, "classifier", None)
+        if head is not None and self._dtype != "float32":
+            head.float().register_forward_pre_hook(lambda _, given: tuple(part.float() for part in given))
+        return model
+
+    @cached_property
+    def _shares_prefixes(self) -> bool:
+        """Decoders read left to right and have a head named score; encoders look both ways."""
+        return hasattr(self._model, "score") and not getattr(self._model.base_model, "encoder", None)
+
+    def count_tokens(self, request: LikelihoodRequest) -> int:
+        """The length of the longest of the answered conversations as the model sees it."""
+        return needed(self.group(request))
+
+    def follow(self, conversations: Sequence[Conversation]) -> IncrementalClassifier | None:
+        """Scores of answers while they are written; None for encoders, and where nothing that was read can be kept."""
+        if not self._shares_prefixes:
+            return None
+        from palate.engine._incremental import IncrementalClassifier
+
+        self._require_answers()
+        return IncrementalClassifier(self, self._reader, conversations) if self._reader.able else None
+
+    def logits(self, states: Tensor) -> list[float]:
+        """What the head makes of last states."""
+        torch = require("torch", "local")
+        with torch.inference_mode():
+            numbers: list[float] = self._model.score.float()(states.float())[:, self._label].tolist()
+        return numbers
+
+    def score(self, requests: Sequence[LikelihoodRequest]) -> list[list[float] | Failure]:
+        """One number for each continuation of each request."""
+        return self.score_groups([self.group(request) for request in requests])
+
+    def score_groups(self, groups: Sequence[Group]) -> list[list[float] | Failure]:
+        """What `score` gives for the requests that these groups were made of."""
+        return where_it_fits(groups, self.context, self._run)
+
+    def too_long(self, group: Group) -> Failure | None:
+        """Why the model cannot read a group, if it cannot."""
+        return too_long(group, self.context)
+
+    def _run(self, groups: Sequence[Any]) -> list[list[float]]:
+        from palate.engine._scorer import classifier_finish, read_both_ways
+
+        if self._shares_prefixes:
+            head = self._model.score.float()
+            return list(self._scorer.run(groups, classifier_finish(head, self._label)))
+        return read_both_ways(self._model, groups, self._label, self.chat.tokenizer.pad_token_id or 0)
+
+    def group(self, request: LikelihoodRequest) -> Group:
+        """The tokens of the answered conversations, split where they part."""
+        from palate.engine._packing import Group
+
+        if self._shares_prefixes:
+            return self.chat.answers(request.turns, request.continuations)
+        return Group([], [self._encoded(request.turns, text) for text in request.continuations])
+
+    def _encoded(self, turns: Conversation, answer: str) -> list[int]:
+        """Encoders without a chat template take the conversation and the answer as a pair of texts."""
+        if self._shares_prefixes or self.chat.templated:
+            return self.chat.ids(self.chat.answered(turns, answer))
+        context = "\n\n".join(turn.content for turn in turns)
+        return self.chat.pair_ids(context, answer)

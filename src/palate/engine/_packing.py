@@ -21,8 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palate.engine._kernels import kernels_for
-from palate.engine._kernels_in_modules import Attention, fused
+from palate.engine._kernels import Attention, fused, kernels_for
 
 
 @dataclass(frozen=True)

@@ -5,28 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
 
-from palate.engine._address import Address
-from palate.engine._dialect import PREFILLING, Body, Dialect, bound
+from palate.engine._chat_api import PREFILLING, Body, Dialect, bound, read_chosen, read_written
+from palate.engine._costs import Bound, CostTracker, Prices, Usage
+from palate.engine._http_client import Address, LostError, RefusedError, RetryError, Sender, Session
 from palate.engine._language import (
+    Answer,
+    Answers,
     ChooseRequest,
     Chosen,
     Conversation,
     Failure,
     Likelihood,
     LikelihoodRequest,
+    OnAnswer,
     WriteRequest,
     Written,
 )
-from palate.engine._replies import read_chosen, read_written
-from palate.engine._sending import Sender, Session
-from palate.engine._spending import Bound, Prices, Purse, Usage
-from palate.engine._statuses import LostError, RefusedError, RetryError
-from palate.engine._throttle import Patience
+from palate.engine._throttle import RetryPolicy
 from palate.records import PalateError
-
-Answer = TypeVar("Answer")
 
 NO_PROBABILITIES = "the server gives no token probabilities"
 NO_LIKELIHOOD = "a chat server does not tell how likely a given text is; run the model locally"
@@ -63,20 +60,20 @@ class RemoteModel:
         prices: Prices | None = None,
         logprobs: bool | None = None,
         prefill: bool | None = None,
-        patience: Patience | None = None,
+        retry_policy: RetryPolicy | None = None,
     ) -> None:
         self.name = name
         self.usage = Usage()
         server = base_url.strip().rstrip("/").removesuffix("/chat/completions")
         address = Address(server, key_variable, needs_key=True)
         address.headers()  # a missing key is an error now, not after an hour
-        self._purse = Purse(self.usage, prices, most_spent)
+        self._costs = CostTracker(self.usage, prices, most_spent)
         self._sender = Sender(
             address,
             concurrency=concurrency,
             timeout=timeout,
-            patience=patience,
-            purse=self._purse,
+            retry_policy=retry_policy,
+            costs=self._costs,
             not_found=f"Is the model name {name!r} right, and does the address end in /v1?",
         )
         self._asked_prefill = prefill
@@ -93,28 +90,20 @@ class RemoteModel:
 
     def status(self) -> str:
         """What was used so far, for a progress bar: `12,300 tokens in, 800 out, 0.02 spent, 3 retries`."""
-        return self._purse.status()
+        return self._costs.status()
 
     def count_tokens(self, turns: Conversation) -> int | None:
         """Only the server knows."""
         return None
 
     def write(
-        self,
-        requests: Sequence[WriteRequest],
-        *,
-        on_answer: Callable[[int, list[Written] | Failure], None] | None = None,
-    ) -> list[list[Written] | Failure]:
+        self, requests: Sequence[WriteRequest], *, on_answer: OnAnswer[list[Written]] = None
+    ) -> Answers[list[Written]]:
         """For each request its samples; `on_answer` hears of each as soon as it is there."""
         self._learn_prefill(any(request.opening for request in requests))
         return self._sender.run(requests, self._write, on_answer)
 
-    def choose(
-        self,
-        requests: Sequence[ChooseRequest],
-        *,
-        on_answer: Callable[[int, Chosen | Failure], None] | None = None,
-    ) -> list[Chosen | Failure]:
+    def choose(self, requests: Sequence[ChooseRequest], *, on_answer: OnAnswer[Chosen] = None) -> Answers[Chosen]:
         """For each request how the first token's probability falls on the choices."""
         if not self._dialect.tells_no_probabilities():
             self._learn_prefill(any(request.opening for request in requests))
@@ -124,7 +113,7 @@ class RemoteModel:
             return first + self._sender.run(requests[1:], self._choose, later)
         return self._sender.run(requests, self._choose, on_answer)
 
-    def likelihood(self, requests: Sequence[LikelihoodRequest]) -> list[list[Likelihood] | Failure]:
+    def likelihood(self, requests: Sequence[LikelihoodRequest]) -> Answers[list[Likelihood]]:
         """Always a `Failure`: it takes the chat template, and the log-probabilities of a given text."""
         return [Failure(NO_LIKELIHOOD) for _ in requests]
 

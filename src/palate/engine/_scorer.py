@@ -15,9 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palate.engine._attention import steady_attention
-from palate.engine._memory import in_halves
 from palate.engine._packing import Group, Positions, can_pack, pack, packed_attention, reading, window
+from palate.engine._torch import in_halves, steady_attention
 
 LOGITS_AT_ONCE = 2**27
 """How many logits are held at a time: half a gigabyte in float32."""
@@ -51,7 +50,10 @@ class Scorer:
 
         def read(batch: Sequence[int]) -> list[tuple[int, Tensor]]:
             with torch.inference_mode(), steady_attention():
-                found = self._packed(groups, batch, finish) if packs else self._cached(groups, batch, finish)
+                if packs:
+                    found = self._packed([groups[index] for index in batch], finish)
+                else:
+                    found = [self._cached(groups[index], finish) for index in batch]
             return list(zip(batch, found, strict=True))
 
         for batch in reversed(list(self._batches(groups, packs))):
@@ -83,22 +85,18 @@ class Scorer:
             room[fitting] -= size
         yield from rows
 
-    def _packed(self, groups: Sequence[Group], batch: Sequence[int], finish: Finish) -> list[Tensor]:
-        """All groups of the batch in one sequence."""
-        some = [groups[index] for index in batch]
-        row = pack(some, self.device)
+    def _packed(self, groups: Sequence[Group], finish: Finish) -> list[Tensor]:
+        """All groups in one sequence."""
+        row = pack(groups, self.device)
         with reading(row):
-            hidden = _decoder(self.model)(
+            hidden = self.model.base_model(
                 input_ids=row.ids[None], position_ids=row.position[None], use_cache=False
             ).last_hidden_state[0]
-        return list(torch.split(finish(hidden, row.positions), [len(group.continuations) for group in some]))
+        return list(torch.split(finish(hidden, row.positions), [len(group.continuations) for group in groups]))
 
-    def _cached(self, groups: Sequence[Group], batch: Sequence[int], finish: Finish) -> list[Tensor]:
+    def _cached(self, group: Group, finish: Finish) -> Tensor:
         """One group: the prefix once, then its continuations beside each other."""
-        return [self._one(groups[index], finish) for index in batch]
-
-    def _one(self, group: Group, finish: Finish) -> Tensor:
-        decoder = _decoder(self.model)
+        decoder = self.model.base_model
         prefix = torch.tensor([list(group.prefix)], device=self.device)
         if not any(len(tokens) for tokens in group.continuations):
             hidden = decoder(input_ids=prefix, use_cache=False).last_hidden_state[0]
@@ -123,7 +121,7 @@ class Scorer:
     def _alone(self, prefix: Sequence[int], tokens: Sequence[int], finish: Finish) -> Tensor:
         """One continuation after its own reading of the prefix: slow, and right for any decoder."""
         ids = self._longs([*prefix, *tokens])
-        hidden = _decoder(self.model)(input_ids=ids[None], use_cache=False).last_hidden_state[0]
+        hidden = self.model.base_model(input_ids=ids[None], use_cache=False).last_hidden_state[0]
         start = len(prefix) - 1
         before = torch.arange(start, start + len(tokens), device=self.device)
         last = self._longs([start + len(tokens)])
@@ -138,7 +136,7 @@ class Scorer:
             tokens = group.continuations[index]
             ids[row, : len(tokens)] = torch.tensor(list(tokens), dtype=torch.long)
         shared = _repeated(cache, len(some))
-        states = _decoder(self.model)(
+        states = self.model.base_model(
             input_ids=ids.to(self.device),
             position_ids=torch.arange(start, start + longest, device=self.device)[None].expand(len(some), -1),
             past_key_values=shared,
@@ -204,11 +202,6 @@ def _new_cache() -> Any:
     from transformers import DynamicCache
 
     return DynamicCache()
-
-
-def _decoder(model: Any) -> Any:
-    """The model without its head."""
-    return model.base_model
 
 
 def _to_lists(answers: Sequence[Tensor], groups: Sequence[Group]) -> list[list[float]]:

@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 import msgspec
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How often and how long one request is tried before it is given up."""
 
     tries: int = 8

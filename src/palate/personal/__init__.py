@@ -1,7 +1,7 @@
 """Reward models that know the user: methods, training, protocols."""
 
-from palate.personal._curve import CurvePoint, curve_svg, epsilons, privacy_curve, private_specs
-from palate.personal._erase import (
+from palate.personal._features import Features
+from palate.personal._files import (
     ErasedFromModel,
     count_marks,
     describe_model,
@@ -10,21 +10,26 @@ from palate.personal._erase import (
     state_of,
     strip_model,
 )
-from palate.personal._features import Features
-from palate.personal._folds import Fold, make_folds
-from palate.personal._known import Known
+from palate.personal._folds import Fold, make_folds, units
 from palate.personal._lora import LoraModel
-from palate.personal._lora_settings import LoraSettings
-from palate.personal._method import Method, MethodSettings
-from palate.personal._methods import METHODS, TUNED, method_type
+from palate.personal._lora_classifier import LoraSettings
+from palate.personal._method import METHODS, TUNED, Method, MethodSettings, method_type
 from palate.personal._model import PersonalModel
-from palate.personal._named import fit_method, parse_method, read_choices
-from palate.personal._open import TrainedModel, adapt_users, load_personal
-from palate.personal._pairs import Pairs
-from palate.personal._private import PRIVATE_METHODS, PrivacySettings, Spent, learn_privately
+from palate.personal._pairs import Known, Pairs
+from palate.personal._private import (
+    PRIVATE_METHODS,
+    CurvePoint,
+    PrivacySettings,
+    Spent,
+    curve_svg,
+    epsilons,
+    learn_privately,
+    privacy_curve,
+    private_specs,
+)
+from palate.personal._recipe import TrainedModel, adapt_users, load_personal, parse_method, read_choices
 from palate.personal._reproduce import REPRODUCTIONS, accuracy_lines, gain_lines, headroom_lines, reproduce
 from palate.personal._train import IMPERSONAL, train
-from palate.personal._units import units
 
 __all__ = [
     "IMPERSONAL",
@@ -53,7 +58,6 @@ __all__ = [
     "describe_model",
     "epsilons",
     "erase_user",
-    "fit_method",
     "gain_lines",
     "headroom_lines",
     "learn_privately",

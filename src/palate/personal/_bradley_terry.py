@@ -12,10 +12,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from palate.personal._base import linear_base
-from palate.personal._known import Known
 from palate.personal._method import Method, MethodSettings, Validate
-from palate.personal._pairs import Pairs
+from palate.personal._optimise import optimise
+from palate.personal._pairs import Known, Pairs
 
 
 class BradleyTerrySettings(MethodSettings, frozen=True, kw_only=True):
@@ -49,3 +48,19 @@ class BradleyTerry(Method):
     def reward(self, rows: Tensor, state: Tensor) -> Tensor:
         """The weighted sum."""
         return rows @ self.shared["weights"]
+
+
+def linear_base(pairs: Pairs, precision: float) -> Tensor:
+    """Everybody's weights under a Gaussian prior, by L-BFGS: the base of personal rewards too.
+
+    Each distinct text is read once in a step, so texts that many users judged cost no more than others. That
+    matters to methods whose settings are chosen on a grid, where the base is learned again and again.
+    """
+    weights = torch.zeros(pairs.rows.shape[1], requires_grad=True)
+
+    def loss() -> Tensor:
+        margins = pairs.margins(pairs.rows @ weights)
+        return precision / 2 * weights.square().sum() - pairs.log_likelihood(margins)
+
+    optimise([weights], loss)
+    return weights.detach()

@@ -25,13 +25,12 @@ from torch import Tensor
 
 from palate.personal._gppl import GpplSettings, consensus, slope
 from palate.personal._inducing import feature_map, learn_map
-from palate.personal._known import Known
 from palate.personal._method import Method, Validate
 from palate.personal._optimise import optimise
-from palate.personal._pairs import Pairs
+from palate.personal._pairs import Known, Pairs
 
 _UPDATES = 2
-"""Of the users' weights in each round: the next round goes on where they stand."""
+"""Of the users' weights in each round: the next round resumes from them."""
 _DESCENT = 5
 """Steps towards the best tastes in each round; the next round has another bound to climb."""
 _MOST_UPDATES = 50
@@ -76,11 +75,11 @@ class CrowdGppl(Method):
         self.shared.update(learn_map(pairs.rows, self.blocks, self.settings))
         phi = feature_map(pairs.rows, self.shared, self.blocks, self.settings.linear)
         self.shared["consensus"] = consensus(phi, pairs, self.settings.precision)
-        base = margins(phi @ self.shared["consensus"], pairs)
+        base = pairs.margins(phi @ self.shared["consensus"])
         tastes = first_tastes(phi, pairs, base, self.settings.components)
         weights = prior(len(pairs.users), len(tastes))
         for _ in range(self.settings.rounds):
-            own = margins(phi @ tastes.T, pairs)
+            own = pairs.margins(phi @ tastes.T)
             for _ in range(_UPDATES):
                 weights = update(weights, base, own, pairs.weight, pairs.user)
             tastes = self._tastes(tastes, phi, pairs, base, weights)
@@ -92,7 +91,7 @@ class CrowdGppl(Method):
 
         def moments(tastes: Tensor) -> tuple[Tensor, Tensor]:
             """Expectation of each pair's margin, and of its square."""
-            own = margins(phi @ tastes.T, pairs)
+            own = pairs.margins(phi @ tastes.T)
             margin = base + (own * mean).sum(1)
             return margin, margin.square() + ((own[:, None] @ covariance)[:, 0] * own).sum(1)
 
@@ -108,7 +107,7 @@ class CrowdGppl(Method):
         return moved.detach()
 
     def users(self, known: Sequence[Known]) -> list[Tensor]:
-        """All users at once."""
+        """The posterior mean of each user's weights, all users at once."""
         if not known:
             return []
         counts = torch.tensor([len(one.weight) for one in known])
@@ -128,10 +127,6 @@ class CrowdGppl(Method):
                 break
         return [row[None] for row in weights.mean]
 
-    def user(self, known: Known) -> Tensor:
-        """The posterior mean of the user's weights."""
-        return self.users([known])[0]
-
     def nobody(self) -> Tensor:
         """No taste but the consensus."""
         return torch.zeros(1, len(self.shared["tastes"]))
@@ -145,11 +140,6 @@ class CrowdGppl(Method):
         """(rows,) of the consensus and (rows, components) of the tastes."""
         phi = feature_map(rows, self.shared, self.blocks, self.settings.linear)
         return phi @ self.shared["consensus"], phi @ self.shared["tastes"].T
-
-
-def margins(values: Tensor, pairs: Pairs) -> Tensor:
-    """By how much each pair's better text exceeds the worse, in values of texts."""
-    return values[pairs.better] - values[pairs.worse]
 
 
 def prior(users: int, components: int) -> Weights:
@@ -187,6 +177,6 @@ def first_tastes(phi: Tensor, pairs: Pairs, base: Tensor, components: int) -> Te
     departures = table.mm(phi) / counts.clamp(min=1).sqrt()[:, None]
     _, _, directions = torch.linalg.svd(departures, full_matrices=False)
     directions = directions[:components].contiguous()
-    sizes = margins(phi @ directions.T, pairs).square().mean(0).sqrt()
+    sizes = pairs.margins(phi @ directions.T).square().mean(0).sqrt()
     scaled: Tensor = directions / (2 * sizes[:, None]).clamp(min=1e-6)
     return scaled

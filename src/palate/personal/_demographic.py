@@ -15,12 +15,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from palate.personal._base import linear_base
-from palate.personal._bradley_terry import BradleyTerry, BradleyTerrySettings
-from palate.personal._known import Known
+from palate.personal._bradley_terry import BradleyTerry, BradleyTerrySettings, linear_base
 from palate.personal._method import Method, Validate
 from palate.personal._optimise import optimise
-from palate.personal._pairs import Pairs
+from palate.personal._pairs import Known, Pairs
 
 
 class DemographicSettings(BradleyTerrySettings, frozen=True, kw_only=True):
@@ -57,7 +55,7 @@ class Demographic(Method):
                 own = (member @ groups)[pairs.user]
                 margin = base + (differences * own).sum(1)
                 penalty = self.settings.group_precision / 2 * groups.square().sum()
-                return penalty - (pairs.weight * torch.nn.functional.logsigmoid(margin)).sum()
+                return penalty - pairs.log_likelihood(margin)
 
             optimise([groups], loss)
         self.shared["groups"] = groups.detach()

@@ -21,10 +21,8 @@ import msgspec
 import torch
 from torch import Tensor
 
-from palate.personal._known import Known
-from palate.personal._method import Method, MethodSettings, Validate
-from palate.personal._methods import method_type
-from palate.personal._pairs import Pairs
+from palate.personal._method import Method, MethodSettings, Validate, method_type
+from palate.personal._pairs import Known, Pairs
 from palate.personal._tune import InnerSplit, tune
 from palate.records import PalateError
 
@@ -119,10 +117,6 @@ class Ensemble(Method):
         """Every member's states of these users, side by side."""
         states = [member.users(known) for member in self.members.values()]
         return [pack(own) for own in zip(*states, strict=True)]
-
-    def user(self, known: Known) -> Tensor:
-        """Every member's state of this user."""
-        return pack([member.user(known) for member in self.members.values()])
 
     def nobody(self) -> Tensor:
         """No member knows anything."""

@@ -1,9 +1,14 @@
-"""How a trained model lies on the disk: `model.json` and `model.safetensors`, and no pickle."""
+"""A trained model on the disk, `model.json` and `model.safetensors` and no pickle; how users are taken out of it.
+
+Nobody has to load a model's encoder to say what it holds of a user, to erase them, or to strip it for others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import hashlib
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +16,14 @@ import msgspec
 import numpy as np
 
 from palate import __version__
+from palate.personal._lora_classifier import ADAPTER
+from palate.personal._private import Spent
 from palate.records import PalateError
 from palate.runs import write_whole
 
 if TYPE_CHECKING:
     import torch
+
 
 FORMAT = 1
 
@@ -51,25 +59,17 @@ class ModelTensors:
     trained: list[int]
 
 
-def write_model(
-    folder: Path,
-    kept: ModelFile,
-    *,
-    shared: Mapping[str, torch.Tensor],
-    features: Mapping[str, np.ndarray],
-    states: Sequence[torch.Tensor],
-    trained: Sequence[int],
-) -> Path:
+def write_model(folder: Path, kept: ModelFile, numbers: ModelTensors) -> Path:
     """Write both files; the JSON last, so that a folder with it is complete."""
     import torch
     from safetensors.torch import save
 
-    tensors = {f"shared.{name}": tensor.contiguous() for name, tensor in shared.items()}
-    tensors.update({name: torch.from_numpy(np.ascontiguousarray(rows)) for name, rows in features.items()})
-    if states:
-        tensors["users.states"] = torch.cat(list(states)).contiguous()
-        tensors["users.lengths"] = torch.tensor([len(state) for state in states])
-    tensors["trained"] = torch.tensor(list(trained), dtype=torch.int64)
+    tensors = {f"shared.{name}": tensor.contiguous() for name, tensor in numbers.shared.items()}
+    tensors.update({name: torch.from_numpy(np.ascontiguousarray(rows)) for name, rows in numbers.features.items()})
+    if numbers.states:
+        tensors["users.states"] = torch.cat(numbers.states).contiguous()
+        tensors["users.lengths"] = torch.tensor([len(state) for state in numbers.states])
+    tensors["trained"] = torch.tensor(numbers.trained, dtype=torch.int64)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / "model.safetensors", save(tensors))
@@ -111,3 +111,104 @@ def read_model(folder: Path) -> tuple[ModelFile, ModelTensors]:
         states=states,
         trained=tensors["trained"].tolist(),
     )
+
+
+class ErasedFromModel(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a user a model held."""
+
+    states: int
+    marks: int
+    method: str
+    features: str
+
+
+def erase_user(
+    folder: Path, user: str, choices: Iterable[tuple[str, Sequence[str]]], *, write: bool = True
+) -> ErasedFromModel:
+    """Take out the user's name and state, and the marks of these choices of theirs. The shared part stays.
+
+    A choice is a prompt and what was offered. Without `write`, only say what would be taken out.
+    """
+    _finish_what_broke_off(folder, user, write=write)
+    kept, tensors = read_model(folder)
+    gone = {mark(prompt, responses) for prompt, responses in choices}
+    trained = [one for one in tensors.trained if one not in gone]
+    staying = [place for place, name in enumerate(kept.users) if name != user]
+    erased = ErasedFromModel(
+        states=len(kept.users) - len(staying),
+        marks=len(tensors.trained) - len(trained),
+        method=kept.method,
+        features=kept.features,
+    )
+    if write and (erased.states or erased.marks):
+        left = msgspec.structs.replace(kept, users=[kept.users[place] for place in staying])
+        states = [tensors.states[place] for place in staying]
+        write_model(folder, left, replace(tensors, states=states, trained=trained))
+    return erased
+
+
+def describe_model(folder: Path) -> ModelFile:
+    """`model.json`, or what is wrong with it."""
+    try:
+        return msgspec.json.decode((folder / "model.json").read_bytes(), type=ModelFile)
+    except (OSError, msgspec.DecodeError):
+        return read_model(folder)[0]
+
+
+def spent_by_models(folder: Path) -> dict[str, Spent]:
+    """What each private model of a run has spent, by its name."""
+    found: dict[str, Spent] = {}
+    for file in sorted(folder.glob("*/model.json")):
+        told = describe_model(file.parent).about.get("privacy")
+        if told is not None:
+            found[file.parent.name] = msgspec.convert(told, Spent)
+    return found
+
+
+def count_marks(folder: Path) -> int:
+    """How many choices the file says that it was trained on."""
+    return len(read_model(folder)[1].trained)
+
+
+def state_of(folder: Path, user: str) -> list[list[float]] | None:
+    """The numbers that a model keeps of one user; None where it does not know them."""
+    kept, tensors = read_model(folder)
+    if user not in kept.users:
+        return None
+    state: list[list[float]] = tensors.states[kept.users.index(user)].tolist()
+    return state
+
+
+def strip_model(folder: Path, out: Path) -> Path:
+    """A copy to hand on: the shared part only, with no name, no state and no mark of what it was trained on."""
+    if (out / "model.json").exists():
+        raise PalateError(f"{out} holds a model already; name another folder")
+    kept, tensors = read_model(folder)
+    if (folder / ADAPTER).is_dir():
+        shutil.copytree(folder / ADAPTER, out / ADAPTER, dirs_exist_ok=True)
+    return write_model(out, msgspec.structs.replace(kept, users=[]), replace(tensors, states=[], trained=[]))
+
+
+def _finish_what_broke_off(folder: Path, user: str, *, write: bool) -> None:
+    """The two files are replaced one after the other; a crash in between leaves a name without its state."""
+    from safetensors import safe_open
+
+    description, numbers = folder / "model.json", folder / "model.safetensors"
+    if not (write and description.is_file() and numbers.is_file()):
+        return
+    try:
+        kept = msgspec.json.decode(description.read_bytes(), type=ModelFile)
+        with safe_open(str(numbers), "pt") as tensors:
+            found = "users.lengths" in tensors.keys()  # noqa: SIM118 - it is no dict
+            states = tensors.get_slice("users.lengths").get_shape()[0] if found else 0
+    except (msgspec.DecodeError, OSError):
+        return  # reading the model says what is wrong with it
+    if user in kept.users and states == len(kept.users) - 1:
+        kept = msgspec.structs.replace(kept, users=[name for name in kept.users if name != user])
+        write_whole(description, msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n")
+
+
+def mark(prompt: str, responses: Sequence[str]) -> int:
+    """A number for a choice, whatever the order of its responses."""
+    words = "\x00".join([prompt, *sorted(responses)]).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(words).digest()[:8], "big", signed=True)

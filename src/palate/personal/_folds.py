@@ -1,9 +1,10 @@
 """Protocols: who is trained on and who is asked.
 
 What a fold *trains on* has nothing to do with what it asks: no text, group or twin of a test item, none of its
-private narrative, and under `seen` nothing that its user did at the same moment or later. What a test item is
-*shown with* is another thing, and is decided for each item when its view is built: an unseen user's earlier
-judgements may be shown and adapted to, and are never trained on.
+private narrative, and under `seen` nothing that its user did at the same moment or later. Choices that share a text,
+a group or a twin are one unit, which no split tears apart. What a test item is *shown with* is another thing, and is
+decided for each item when its view is built: an unseen user's earlier judgements may be shown and adapted to, and
+are never trained on.
 """
 
 from __future__ import annotations
@@ -14,16 +15,80 @@ from types import MappingProxyType
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from palate.data import holds, text_key
-from palate.personal._units import Links, spread, units
+from palate.data import SameTexts, holds, is_short, questions, text_key
+from palate.personal._pairs import Choice
 from palate.records import Benchmark, Comparison, Judgement, PalateError, User, came_before
 
 LATER = 0.3
 """The part of each user's items, the latest, on which seen users are asked."""
 PROTOCOLS = "seen, unseen, leave-out:category or leave-out:FIELD"
+
+
+class Links:
+    """Everything that ties one choice to others: texts that count as the same, its group, its twin and itself.
+
+    A question alone ties nothing, since many tables ask one question in every row; short answers to the same
+    question do.
+    """
+
+    def __init__(self, choices: Iterable[Choice]) -> None:
+        self._texts = SameTexts(text for choice in choices for text in choice.responses)
+
+    def of(self, choice: Choice) -> frozenset[str]:
+        """Names; two choices that have one in common must not be torn apart."""
+        found: set[str] = set()
+        for text in choice.responses:
+            key = text_key(text)
+            if is_short(key):
+                asked = questions(choice.prompt, choice.responses)
+                found.update(f"answer\x00{question}\x00{key}" for question in asked)
+            else:
+                found.update(f"text\x00{number}" for number in self._texts.like(text))
+        if isinstance(choice, Comparison):
+            found.update(f"item\x00{name}" for name in (choice.id, choice.twin) if name)
+            found.update([f"group\x00{choice.group}"] if choice.group else ())
+        return frozenset(found)
+
+
+def units(choices: Sequence[Choice]) -> NDArray[np.intp]:
+    """A code for each choice; two choices that share a text, group or twin, or are tied by others, have one code.
+
+    The texts of a debate are compared with one another, so a debate is one unit; a question with its answers
+    is another. Training on one pair of a unit tells about the texts of its other pairs.
+    """
+    links = Links(choices)
+    names: dict[str, int] = {}
+    ties = [
+        (place, len(choices) + names.setdefault(link, len(names)))
+        for place, choice in enumerate(choices)
+        for link in sorted(links.of(choice))
+    ]
+    component = _components(ties, len(choices) + len(names))
+    return np.unique(component[: len(choices)], return_inverse=True)[1]
+
+
+def _components(ties: Sequence[tuple[int, int]], size: int) -> NDArray[np.intp]:
+    """For each of the nodes 0 to `size` - 1 a code; those that are tied, directly or through others, have one code."""
+    rows, columns = np.array(ties, int).reshape(-1, 2).T
+    graph = coo_array((np.ones(len(ties), np.int8), (rows, columns)), shape=(size, size))
+    return connected_components(graph, directed=False)[1].astype(np.intp)
+
+
+def spread(codes: NDArray[np.intp], parts: int, seed: int) -> NDArray[np.intp]:
+    """For each unit a part, so that the parts hold like numbers of choices: largest first, to the emptiest."""
+    sizes = np.bincount(codes)
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    order = order[np.argsort(-sizes[order], kind="stable")]
+    room = np.zeros(parts)
+    part_of = np.zeros(len(sizes), np.intp)
+    for unit in order:
+        part_of[unit] = room.argmin()
+        room[part_of[unit]] += sizes[unit]
+    return part_of
 
 
 class Fold(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,12 +153,13 @@ def _seen(benchmark: Benchmark, folds: int, seed: int) -> list[Fold]:
     asked = {item.id for own_items in later.values() for item in own_items}
     unit = units(items)
     part = spread(unit, min(folds, int(unit.max()) + 1), seed)[unit].tolist()
+    with_part = list(zip(items, part, strict=True))
     histories = _Histories(benchmark)
     found = []
     for number in range(max(part) + 1):
-        held = [item for item, own in zip(items, part, strict=True) if own == number]
+        held = [item for item, own in with_part if own == number]
         test = [item for item in held if item.id in asked]
-        train = [item for item, own in zip(items, part, strict=True) if own != number and item.id in earlier]
+        train = [item for item, own in with_part if own != number and item.id in earlier]
         found.append(histories.fold(f"{number + 1}", train, test, held, benchmark.users, later))
     return found
 
@@ -119,22 +185,19 @@ def _unseen(benchmark: Benchmark, parts: dict[str, set[str]], folds: int, seed: 
     items = benchmark.comparisons
     unit = units(items)
     unit_part = spread(unit, min(folds, int(unit.max()) + 1), seed)
+    with_unit = list(zip(items, unit.tolist(), strict=True))
     owners: dict[int, set[str]] = {}
-    for item, own in zip(items, unit.tolist(), strict=True):
+    for item, own in with_unit:
         owners.setdefault(own, set()).add(item.user_id)
     histories = _Histories(benchmark)
     found = []
     for number, (name, users) in enumerate(parts.items()):
         private = {own for own, who in owners.items() if who <= users}
         shared = {own for own in owners if unit_part[own] == number % (int(unit_part.max()) + 1)}
-        asked = {
-            own
-            for item, own in zip(items, unit.tolist(), strict=True)
-            if item.user_id in users and own in (private | shared)
-        }
-        test = [i for i, own in zip(items, unit.tolist(), strict=True) if i.user_id in users and own in asked]
-        train = [i for i, own in zip(items, unit.tolist(), strict=True) if i.user_id not in users and own not in asked]
-        held = [i for i, own in zip(items, unit.tolist(), strict=True) if own in asked]
+        asked = {own for item, own in with_unit if item.user_id in users and own in (private | shared)}
+        held = [item for item, own in with_unit if own in asked]
+        test = [item for item in held if item.user_id in users]
+        train = [item for item, own in with_unit if item.user_id not in users and own not in asked]
         found.append(histories.fold(name, train, test, held, set(benchmark.users) - users))
     return found
 
@@ -145,9 +208,7 @@ def _user_folds(benchmark: Benchmark, folds: int, seed: int) -> dict[str, set[st
     place = {user: index for index, user in enumerate(users)}
     owner = {item.id: place[item.user_id] for item in benchmark.comparisons}
     ties = [(owner[item.id], owner[item.twin]) for item in benchmark.comparisons if item.twin in owner]
-    rows, columns = zip(*ties, strict=True) if ties else ((), ())
-    graph = coo_array((np.ones(len(ties)), (rows, columns)), shape=(len(users), len(users)))
-    _, cluster = connected_components(graph, directed=False)
+    cluster = _components(ties, len(users))
     codes = np.array([cluster[owner[item.id]] for item in benchmark.comparisons])
     part = spread(codes, min(folds, int(codes.max()) + 1), seed)
     parts: dict[str, set[str]] = {}
@@ -175,14 +236,14 @@ def _leave_out_category(benchmark: Benchmark) -> list[Fold]:
     categories = sorted({item.category for item in benchmark.comparisons if item.category})
     if len(categories) < 2:
         raise PalateError(f"leave-out:category needs two categories or more; {benchmark.card.name} has fewer")
-    unit = units(benchmark.comparisons).tolist()
+    with_unit = list(zip(benchmark.comparisons, units(benchmark.comparisons).tolist(), strict=True))
     histories = _Histories(benchmark)
     found = []
     for category in categories:
-        asked = {own for item, own in zip(benchmark.comparisons, unit, strict=True) if item.category == category}
+        asked = {own for item, own in with_unit if item.category == category}
         test = [item for item in benchmark.comparisons if item.category == category]
-        train = [item for item, own in zip(benchmark.comparisons, unit, strict=True) if own not in asked]
-        held = [item for item, own in zip(benchmark.comparisons, unit, strict=True) if own in asked]
+        train = [item for item, own in with_unit if own not in asked]
+        held = [item for item, own in with_unit if own in asked]
         found.append(histories.fold(category, train, test, held, benchmark.users))
     return found
 

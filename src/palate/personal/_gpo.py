@@ -1,4 +1,4 @@
-"""Group preference optimisation: a small transformer that reads a user's choices and foretells others.
+"""Group preference optimisation: a small transformer that reads a user's choices and predicts others.
 
 Zhao, Dang and Grover, *Group preference optimization: few-shot alignment of large language models* (2024). The
 examples of a group (here a user) stand in the context of a transformer without positions, so their order does
@@ -9,10 +9,10 @@ not matter; targets attend to the examples and not to one another, so each is sc
     reward = w·x + head·(t^L with the examples - t^L without)
 
 block(t, c) is t plus attention of t over c, then that plus a two-layer network of itself, with layer norms before
-each. It is trained so that differences of rewards foretell choices, with random parts of a user's choices as
+each. It is trained so that differences of rewards predict choices, with random parts of a user's choices as
 examples and the others as targets.
 
-Where we differ: features are frozen, the reward of each text is foretold instead of the preference in a pair, and
+Where we differ: features are frozen, the reward of each text is predicted instead of the preference in a pair, and
 what the transformer says of a text without any examples is taken away, so that the base speaks alone there. In
 attention, one more key says nothing at all: few examples may be given less weight than many.
 """
@@ -26,10 +26,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from palate.personal._contexts import Batch, Episodes, padded
-from palate.personal._in_context import InContext, InContextSettings, choice_loss
-from palate.personal._known import Known
-from palate.personal._pairs import Pairs
+from palate.personal._in_context import EpisodeBatch, Episodes, InContextMethod, InContextSettings, choice_loss, padded
+from palate.personal._pairs import Known, Pairs
 
 TOGETHER = 256
 """Users whose examples are read at once."""
@@ -48,7 +46,7 @@ class GpoSettings(InContextSettings, frozen=True, kw_only=True):
     """Of attention."""
 
 
-class Gpo(InContext):
+class Gpo(InContextMethod):
     """Shared weights plus what a transformer makes of the user's examples."""
 
     name = "gpo"
@@ -79,7 +77,7 @@ class Gpo(InContext):
             }
         return found
 
-    def _loss(self, batch: Batch, episodes: Episodes, pairs: Pairs) -> Tensor:
+    def _loss(self, batch: EpisodeBatch, episodes: Episodes, pairs: Pairs) -> Tensor:
         """Both texts of each target are read beside the examples of its episode."""
         told, asked = batch.pair[batch.context], batch.pair[batch.target]
         examples = self._examples(pairs.rows[pairs.better[told]], pairs.rows[pairs.worse[told]])
@@ -134,7 +132,10 @@ class Gpo(InContext):
         return tokens + raised @ self.shared[f"{layer}.down"]
 
     def users(self, known: Sequence[Known]) -> list[Tensor]:
-        """Many users at once, padded to the longest of each batch."""
+        """A row for each example: what every block reads of it, and the logarithm of its weight.
+
+        Many users at once, padded to the longest of each batch.
+        """
         return [state for start in range(0, len(known), TOGETHER) for state in self._states(known[start:][:TOGETHER])]
 
     @torch.no_grad()
@@ -147,10 +148,6 @@ class Gpo(InContext):
         levels = self._read(self._examples(better, worse), where, weight)
         found = torch.cat([*levels, weight[..., None]], dim=2)[where]
         return list(torch.split(found, counts.tolist()))
-
-    def user(self, known: Known) -> Tensor:
-        """A row for each example: what every block reads of it, and the logarithm of its weight."""
-        return self.users([known])[0]
 
     def nobody(self) -> Tensor:
         """No examples."""

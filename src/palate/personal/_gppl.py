@@ -25,9 +25,8 @@ import torch
 from torch import Tensor
 
 from palate.personal._inducing import InducingSettings, feature_map, learn_map
-from palate.personal._known import Known
 from palate.personal._method import Method, Validate
-from palate.personal._pairs import Pairs
+from palate.personal._pairs import Known, Pairs
 
 STEPS = 50
 TOLERANCE = 1e-5

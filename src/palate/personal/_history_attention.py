@@ -22,10 +22,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from palate.personal._contexts import Batch, Episodes, padded
-from palate.personal._in_context import InContext, InContextSettings, choice_loss
-from palate.personal._known import Known
-from palate.personal._pairs import Pairs
+from palate.personal._in_context import EpisodeBatch, Episodes, InContextMethod, InContextSettings, choice_loss, padded
+from palate.personal._pairs import Known, Pairs
 
 
 class HistoryAttentionSettings(InContextSettings, frozen=True, kw_only=True):
@@ -35,7 +33,7 @@ class HistoryAttentionSettings(InContextSettings, frozen=True, kw_only=True):
     """Numbers in a query, a key and a value."""
 
 
-class HistoryAttention(InContext):
+class HistoryAttention(InContextMethod):
     """Shared weights plus what attention brings back from the user's history."""
 
     name = "history-attention"
@@ -57,7 +55,7 @@ class HistoryAttention(InContext):
             "strength": torch.zeros(2),
         }
 
-    def _loss(self, batch: Batch, episodes: Episodes, pairs: Pairs) -> Tensor:
+    def _loss(self, batch: EpisodeBatch, episodes: Episodes, pairs: Pairs) -> Tensor:
         """Each target is read beside the context of its episode."""
         judged, asked = batch.pair[batch.context], batch.pair[batch.target]
         differences = pairs.rows[pairs.better[judged]] - pairs.rows[pairs.worse[judged]]

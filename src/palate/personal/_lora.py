@@ -24,20 +24,22 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from palate.engine import Failure, require
-from palate.personal._files import ModelFile, read_model, write_model
-from palate.personal._lora_classifier import TunedClassifier, base_fingerprint
-from palate.personal._lora_files import read_adapter, write_adapter
-from palate.personal._lora_settings import LoraSettings
-from palate.personal._lora_views import Histories, Lesson, remembered
-from palate.personal._model import EMPTY, UNKNOWN, mark
-from palate.personal._pairs import Choice, labelled
+from palate.personal._files import ModelFile, ModelTensors, mark, read_model, write_model
+from palate.personal._lora_classifier import (
+    LoraSettings,
+    TunedClassifier,
+    base_fingerprint,
+    read_adapter,
+    write_adapter,
+)
+from palate.personal._lora_training import Histories, Lesson, Report, inner_split, learn, remembered
+from palate.personal._model import EMPTY, UNKNOWN
+from palate.personal._pairs import choices_of, labelled
 from palate.records import Ask, Comparison, Judgement, PalateError, Part, Rating, User, View
 from palate.rewards import fit_view
 
 if TYPE_CHECKING:
     import torch
-
-    from palate.personal._lora_training import Report
 
 
 class LoraModel:
@@ -79,10 +81,8 @@ class LoraModel:
         """Learn from comparisons and from the judgements in the users' histories.
 
         With `stop_early`, and users enough, the number of epochs is found first on held-out users and items;
-        then the model is trained for so many on everything.
+        then the model is trained for that many on everything.
         """
-        from palate.personal._lora_training import inner_split
-
         choices = {user: own for user, own in labelled(comparisons, users).items() if own}
         if not choices:
             raise PalateError("there is nothing to learn from: no comparisons, and no user has judgements")
@@ -105,9 +105,7 @@ class LoraModel:
         self, lessons: Sequence[Lesson], histories: Histories, validate: Sequence[Lesson] = ()
     ) -> tuple[int, float | None]:
         """Train an adapter from nothing on the base from its files, and add it in."""
-        from palate.personal._lora_training import learn
-
-        self._classifier = self._classifier.anew()
+        self._classifier = self._classifier.reload()
         adapter = self._classifier.attach(self.settings)
         found = learn(self._classifier, adapter, lessons, histories, self.settings, validate, self._report)
         self._weights = adapter.weights()
@@ -121,9 +119,7 @@ class LoraModel:
         """
         if isinstance(user, str):
             user = User(id=user)
-        every: list[Choice] = list(labelled([], {user.id: user})[user.id])
-        every += [one for one in judgements if one not in every]
-        parts = remembered(user, every, self.settings)
+        parts = remembered(user, choices_of(user, judgements), self.settings)
         if not parts:
             raise PalateError(
                 f"nothing is known of user {user.id!r} that {self.name} could read; it reads judgements, posts, "
@@ -160,7 +156,7 @@ class LoraModel:
         return [_rating(scores, note or cut) for scores, (_, note), (_, cut) in zip(found, shown, fitted, strict=True)]
 
     def _shown(self, ask: Ask) -> tuple[Ask, str | None]:
-        """The ask with the words that its view stands for, and a note where a user was named in vain."""
+        """The ask with the words that its view stands for, and a note where the user who is named is not known."""
         if ask.view.parts or ask.view.user_id is None:
             return ask, None
         if not ask.view.by_name:
@@ -197,14 +193,8 @@ class LoraModel:
             seed=self.settings.seed,
             chosen_by=self.chosen_by,
         )
-        return write_model(
-            Path(folder),
-            kept,
-            shared={},
-            features={},
-            states=[_as_bytes(parts) for parts in self._remembered.values()],
-            trained=sorted(self._trained),
-        )
+        words = [_as_bytes(parts) for parts in self._remembered.values()]
+        return write_model(Path(folder), kept, ModelTensors({}, {}, words, sorted(self._trained)))
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = None) -> LoraModel:

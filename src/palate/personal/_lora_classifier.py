@@ -1,9 +1,15 @@
-"""A language model with a reward head and an adapter, which the engine reads like any classifier."""
+"""A language model with a reward head and an adapter, which the engine reads like any classifier.
+
+The adapter lies in the model's folder as peft writes and reads it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palate.engine import (
@@ -14,15 +20,54 @@ from palate.engine import (
     steady_attention,
     weights_folder,
 )
-from palate.personal._lora_settings import LoraSettings
-from palate.records import Ask
+from palate.personal._method import MethodSettings
+from palate.records import Ask, PalateError
 from palate.rewards import conversation
+from palate.runs import write_whole
 
 if TYPE_CHECKING:
     import torch
 
 HEAD = "score"
 """What transformers calls the head of a decoder that gives numbers."""
+ADAPTER = "adapter"
+"""Inside the model's folder; peft loads it by itself."""
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+
+
+class LoraSettings(MethodSettings, frozen=True, kw_only=True):
+    """Settings of `lora`. The first four decide what can be learned, the others how."""
+
+    base: str = "smollm2"
+    """The language model that is tuned: a name or a folder. One that is a reward model already keeps its head."""
+    rank: int = 16
+    """The width of each adapter matrix."""
+    alpha: float = 32.0
+    """The adapter's product counts by alpha / rank."""
+    dropout: float = 0.0
+    """The share of an adapter's inputs that is left out in training."""
+    learning_rate: float = 2e-4
+    """Of AdamW; it rises to this over the first steps and stays."""
+    warm_up: int = 20
+    """Over how many steps it rises."""
+    epochs: int = 4
+    """The most passes over the choices; early stopping may make it fewer."""
+    patience: int = 1
+    """Epochs without a gain on held-out users after which training stops."""
+    choices_per_step: int = 16
+    """How many choices' gradients are added up before the weights move."""
+    batch_tokens: int = 16_384
+    """How many tokens are read at once; decides speed and memory, and nothing else."""
+    most_judgements: int = 8
+    """How many past choices a view holds at most, in training and in what is remembered of a user."""
+    most_posts: int = 4
+    """How many posts, likewise."""
+    most_tokens: int = 2048
+    """The longest conversation in training; a view gives way, and a choice that is too long by itself is left out."""
+    impersonal: float = 0.25
+    """The share of choices that are read without a view, so that the model also serves nobody in particular."""
+    remember: bool = False
+    """Whether the model keeps the texts of those it was trained on, so that the view `user` serves them."""
 
 
 class TunedClassifier(LocalClassifier):
@@ -35,7 +80,7 @@ class TunedClassifier(LocalClassifier):
     def __init__(self, base: str, **options: Any) -> None:
         super().__init__(base, **options)
         self._options = options
-        self._place = "system" if self.chat.takes_system_turns() else "user"
+        self._place = "system" if self.chat.takes_system_turns else "user"
 
     @cached_property
     def _config(self) -> Any:
@@ -48,7 +93,7 @@ class TunedClassifier(LocalClassifier):
         kind = "AutoModelForSequenceClassification"
         return self._load(kind, new={f"{HEAD}.weight"}, config=self._config)
 
-    def anew(self) -> TunedClassifier:
+    def reload(self) -> TunedClassifier:
         """The same base from its files, whatever was added to this one."""
         return TunedClassifier(self.name, **self._options)
 
@@ -132,3 +177,39 @@ def lora_config(settings: LoraSettings) -> Any:
 def base_fingerprint(base: str) -> str:
     """What identifies a base model's files, whatever the device and the precision."""
     return folder_fingerprint(weights_folder(base))
+
+
+def write_adapter(folder: Path, settings: LoraSettings, weights: Mapping[str, torch.Tensor]) -> str:
+    """Write both files, each whole or not at all; the hash of the weights."""
+    from safetensors.torch import save
+
+    described = lora_config(settings)
+    described.base_model_name_or_path = settings.base
+    described.inference_mode = True
+    with tempfile.TemporaryDirectory() as made:
+        described.save_pretrained(made)
+        config = (Path(made) / CONFIG).read_bytes()
+    content = save(dict(weights), metadata={"format": "pt"})
+    target = folder / ADAPTER
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        write_whole(target / CONFIG, config)
+        write_whole(target / WEIGHTS, content)
+    except OSError as error:
+        raise PalateError(f"cannot write the model to {folder}: {error.strerror or error}") from error
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_adapter(folder: Path, expected: object) -> dict[str, torch.Tensor]:
+    """The weights, if they are those that `model.json` names."""
+    from safetensors.torch import load
+
+    try:
+        content = (folder / ADAPTER / WEIGHTS).read_bytes()
+    except OSError as error:
+        raise PalateError(f"the model in {folder} cannot be read: {error}") from error
+    if hashlib.sha256(content).hexdigest() != expected:
+        raise PalateError(
+            f"the model in {folder} is damaged: its adapter is not the one that model.json names. Train it again."
+        )
+    return dict(load(content))

@@ -19,14 +19,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from palate.personal._base import linear_base, users_present
-from palate.personal._bradley_terry import BradleyTerrySettings
-from palate.personal._known import Known
+from palate.personal._bradley_terry import BradleyTerrySettings, linear_base
 from palate.personal._method import Method, Validate
-from palate.personal._mixtures import divergence, draw_logits, mixture_weights
 from palate.personal._optimise import optimise
-from palate.personal._own_vectors import Judged
-from palate.personal._pairs import Pairs
+from palate.personal._own_vectors import Judgements, divergence, draw_logits, mixture_weights, users_present
+from palate.personal._pairs import Known, Pairs
 
 STEPS = 100
 
@@ -58,8 +55,7 @@ class LoRe(Method):
     def learn(self, pairs: Pairs, known: Sequence[Known], validate: Validate | None = None) -> None:
         """The base, then directions and all users' weights together; both by L-BFGS on all pairs at once."""
         base = linear_base(pairs, self.settings.precision)
-        reward = pairs.rows @ base
-        offset = reward[pairs.better] - reward[pairs.worse]
+        offset = pairs.margins(pairs.rows @ base)
         user, users = users_present(pairs)
         generator = torch.Generator().manual_seed(self.settings.seed)
         count = self.settings.directions
@@ -69,10 +65,10 @@ class LoRe(Method):
         def loss() -> Tensor:
             weights = torch.softmax(logits, 1)
             seen = pairs.rows @ (away - weights.mean(0) @ away).T
-            margin = offset + ((seen[pairs.better] - seen[pairs.worse]) * weights[user]).sum(1)
+            margin = offset + (pairs.margins(seen) * weights[user]).sum(1)
             penalty = self.settings.direction_precision * users / 2 * away.square().sum()
             penalty = penalty + self.settings.concentration * divergence(weights)
-            return penalty - (pairs.weight * torch.nn.functional.logsigmoid(margin)).sum()
+            return penalty - pairs.log_likelihood(margin)
 
         optimise([away, logits], loss, steps=STEPS)
         mean = torch.softmax(logits.detach(), 1).mean(0)
@@ -81,14 +77,10 @@ class LoRe(Method):
 
     def users(self, known: Sequence[Known]) -> list[Tensor]:
         """The most probable weights of each, all users at once."""
-        judged = Judged.of(known)
+        judged = Judgements.of(known)
         scores = (judged.better - judged.worse) @ self.shared["directions"].T
         nothing = torch.zeros(len(scores))
         return mixture_weights(judged, scores, nothing, self.shared["mean"], self.settings.concentration)
-
-    def user(self, known: Known) -> Tensor:
-        """The most probable weights given the user's judgements."""
-        return self.users([known])[0]
 
     def nobody(self) -> Tensor:
         """The mean weights, with which the reward is that of everybody."""

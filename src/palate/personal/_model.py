@@ -12,14 +12,24 @@ import numpy as np
 
 from palate.engine import require
 from palate.personal._features import Features
-from palate.personal._files import ModelFile, read_model, write_model
-from palate.personal._known import Known, know, know_all, know_view
-from palate.personal._method import Method, MethodSettings
-from palate.personal._methods import method_type, plug_in_source
-from palate.personal._pairs import Choice, Pairs, labelled, make_pairs
+from palate.personal._files import ModelFile, ModelTensors, mark, read_model, write_model
+from palate.personal._folds import units
+from palate.personal._method import Method, MethodSettings, method_type, plug_in_source
+from palate.personal._pairs import (
+    Choice,
+    Known,
+    Pairs,
+    choices_of,
+    fields_of,
+    know,
+    know_all,
+    know_view,
+    labelled,
+    make_pairs,
+    offered,
+)
 from palate.personal._private import PrivacySettings, learn_privately, standardise_publicly
 from palate.personal._tune import inner_splits, tune
-from palate.personal._units import units
 from palate.records import Ask, Comparison, Judgement, PalateError, Rating, User, View
 
 if TYPE_CHECKING:
@@ -133,10 +143,8 @@ class PersonalModel:
         """
         if isinstance(user, str):
             user = User(id=user)
-        every: list[Choice] = list(labelled([], {user.id: user})[user.id])
-        every += [one for one in judgements if one not in every]
-        fields = {**user.demographics, **({"values": list(user.values)} if user.values else {})}
-        known = know(every, [post.text for post in user.posts], fields, self.features, self._kind.uses)
+        posts = [post.text for post in user.posts]
+        known = know(choices_of(user, judgements), posts, fields_of(user), self.features, self._kind.uses)
         if known.nothing:
             needed = " or ".join(sorted(self._kind.uses)) or "nothing: it is impersonal"
             raise PalateError(f"nothing is known of user {user.id!r} that {self.name} could use; it uses {needed}")
@@ -158,7 +166,7 @@ class PersonalModel:
 
         if not asks:
             return []
-        rows = torch.from_numpy(self._rows(asks))
+        rows = torch.from_numpy(self.features.rows(*offered(asks)))
         ends = np.cumsum([len(ask.responses) for ask in asks])
         with torch.no_grad():
             states = self._states_of([ask.view for ask in asks])
@@ -166,14 +174,6 @@ class PersonalModel:
                 self._rating(ask, rows[end - len(ask.responses) : end], *state)
                 for ask, end, state in zip(asks, ends.tolist(), states, strict=True)
             ]
-
-    def _rows(self, asks: Sequence[Ask]) -> np.ndarray:
-        prompts = [ask.prompt for ask in asks for _ in ask.responses]
-        responses = [response for ask in asks for response in ask.responses]
-        places: list[int | None] = []
-        for ask in asks:
-            places += ask.shown or [None] * len(ask.responses)
-        return self.features.rows(prompts, responses, places)
 
     def _states_of(self, views: Sequence[View]) -> list[tuple[torch.Tensor, str | None]]:
         """The state that each view allows, and a note where it is impersonal though a user was named.
@@ -237,10 +237,9 @@ class PersonalModel:
                 seed=self._seed,
                 chosen_by=self.chosen_by,
             ),
-            shared=self.method.shared,
-            features=self.features.tensors(),
-            states=list(self._states.values()),
-            trained=sorted(self._trained),
+            ModelTensors(
+                self.method.shared, self.features.tensors(), list(self._states.values()), sorted(self._trained)
+            ),
         )
 
     @classmethod
@@ -262,9 +261,3 @@ class PersonalModel:
         model._trained = set(tensors.trained)
         model.chosen_by = kept.chosen_by
         return model
-
-
-def mark(prompt: str, responses: Sequence[str]) -> int:
-    """A number for a choice, whatever the order of its responses."""
-    words = "\x00".join([prompt, *sorted(responses)]).encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.sha256(words).digest()[:8], "big", signed=True)

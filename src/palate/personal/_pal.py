@@ -24,14 +24,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from palate.personal._base import linear_base, users_present
-from palate.personal._bradley_terry import BradleyTerrySettings
-from palate.personal._known import Known
+from palate.personal._bradley_terry import BradleyTerrySettings, linear_base
 from palate.personal._method import Method, Validate
-from palate.personal._mixtures import divergence, draw_logits, mixture_weights
 from palate.personal._optimise import optimise
-from palate.personal._own_vectors import Judged
-from palate.personal._pairs import Pairs
+from palate.personal._own_vectors import Judgements, divergence, draw_logits, mixture_weights, users_present
+from palate.personal._pairs import Known, Pairs
 
 STEPS = 100
 
@@ -71,8 +68,7 @@ class Pal(Method):
         on that.
         """
         base = linear_base(pairs, self.settings.precision)
-        reward = pairs.rows @ base
-        offset = reward[pairs.better] - reward[pairs.worse]
+        offset = pairs.margins(pairs.rows @ base)
         user, users = users_present(pairs)
         generator = torch.Generator().manual_seed(self.settings.seed)
         count, dimensions = self.settings.prototypes, self.settings.dimensions
@@ -86,11 +82,11 @@ class Pal(Method):
             place = torch.tanh(pairs.rows @ pull.T / (2 * scale))
             towards = 2 * scale * place @ normalize(prototypes).T
             far = scale * place.square().sum(1)
-            margin = offset + ((towards[pairs.better] - towards[pairs.worse]) * weights[user]).sum(1)
+            margin = offset + (pairs.margins(towards) * weights[user]).sum(1)
             margin = margin - far[pairs.better] + far[pairs.worse]
             penalty = self.settings.map_precision * users / 2 * pull.square().sum()
             penalty = penalty + self.settings.concentration * divergence(weights)
-            return penalty - (pairs.weight * torch.nn.functional.logsigmoid(margin)).sum()
+            return penalty - pairs.log_likelihood(margin)
 
         optimise([pull, prototypes, logits], loss, steps=STEPS)
         self.shared = {
@@ -102,16 +98,12 @@ class Pal(Method):
 
     def users(self, known: Sequence[Known]) -> list[Tensor]:
         """The most probable mixture weights of each, all users at once; |z_u|^2 leaves every margin."""
-        judged, scale = Judged.of(known), self.settings.scale
+        judged, scale = Judgements.of(known), self.settings.scale
         better, worse = self._place(judged.better), self._place(judged.worse)
         scores = 2 * scale * (better - worse) @ self.shared["prototypes"].T
         offset = (judged.better - judged.worse) @ self.shared["weights"]
         offset = offset - scale * (better.square().sum(1) - worse.square().sum(1))
         return mixture_weights(judged, scores, offset, self.shared["mean"], self.settings.concentration)
-
-    def user(self, known: Known) -> Tensor:
-        """The most probable mixture weights given the user's judgements."""
-        return self.users([known])[0]
 
     def nobody(self) -> Tensor:
         """The mean weights: an ideal point in the middle of everybody's."""

@@ -18,13 +18,12 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from palate.personal._base import linear_base
+from palate.personal._bradley_terry import linear_base
 from palate.personal._gppl import GpplSettings, consensus
 from palate.personal._inducing import feature_map, learn_map
-from palate.personal._known import Known
-from palate.personal._logistic import own_weights
 from palate.personal._method import Method, Validate
-from palate.personal._pairs import Pairs
+from palate.personal._own_vectors import own_weights
+from palate.personal._pairs import Known, Pairs
 
 
 class PerUserSettings(GpplSettings, frozen=True, kw_only=True):
@@ -62,7 +61,7 @@ class PerUser(Method):
             self.shared["weights"] = linear_base(pairs, self.settings.precision)
 
     def users(self, known: Sequence[Known]) -> list[Tensor]:
-        """All users at once, in batches of like numbers of judgements."""
+        """Newton's method on each user's own judgements, in batches of like numbers of them."""
         counts = [len(one.better) for one in known]
         if not sum(counts):
             return [self.nobody() for _ in known]
@@ -76,10 +75,6 @@ class PerUser(Method):
             self.settings.own_precision,
         )
         return [row[None] for row in own]
-
-    def user(self, known: Known) -> Tensor:
-        """Newton's method on the user's own judgements."""
-        return self.users([known])[0]
 
     def nobody(self) -> Tensor:
         """Nothing is added."""

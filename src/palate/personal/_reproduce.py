@@ -72,7 +72,7 @@ REPRODUCTIONS = {
 }
 
 
-class Figure(msgspec.Struct, frozen=True):
+class TwoWayEstimate(msgspec.Struct, frozen=True):
     """An accuracy or a gain, with its 95% interval over voters and sides."""
 
     value: float
@@ -83,22 +83,22 @@ class Figure(msgspec.Struct, frozen=True):
 class Figures(msgspec.Struct, frozen=True):
     """By both metrics, for all voters and for those of whom much is known."""
 
-    by_fold: Figure
+    by_fold: TwoWayEstimate
     """The paper's: the mean over sides of the mean over voters with two strict votes there and votes elsewhere."""
-    by_fold_much: Figure
-    by_vote: Figure
+    by_fold_much: TwoWayEstimate
+    by_vote: TwoWayEstimate
     """Each strict vote counts alike."""
-    by_vote_much: Figure
+    by_vote_much: TwoWayEstimate
 
 
-class Row(msgspec.Struct, frozen=True):
+class ModelAccuracy(msgspec.Struct, frozen=True):
     """A model and what it reached."""
 
     model: str
     accuracy: Figures
 
 
-class Gain(msgspec.Struct, frozen=True):
+class ModelGain(msgspec.Struct, frozen=True):
     """What one model gains over another on the same votes."""
 
     what: str
@@ -125,8 +125,8 @@ class Headroom(msgspec.Struct, frozen=True):
 class Reproduced(msgspec.Struct, frozen=True):
     """Everything that the command shows."""
 
-    rows: tuple[Row, ...]
-    gains: tuple[Gain, ...]
+    rows: tuple[ModelAccuracy, ...]
+    gains: tuple[ModelGain, ...]
     chosen: tuple[tuple[str, int], ...]
     """What was chosen within the training sides, and for how many of the held-out sides."""
     headroom: Headroom
@@ -182,7 +182,7 @@ def reproduce(
     measure = Measure(ballots)
     credits = {model: measure.credits(margins) for model, margins in tried.items()}
     gains = tuple(
-        Gain(f"{better} over {other}", measure.figures(credits[better] - credits[other]))
+        ModelGain(f"{better} over {other}", measure.figures(credits[better] - credits[other]))
         for better, other in (
             (_OWN, _EVERYBODY),
             (_OWN, _STRANGER),
@@ -192,7 +192,7 @@ def reproduce(
     report("done", 1, 1)
     both = [*(_told("everybody's taste", one) for one in chosen), *(_told("own weights", one) for one in own_chosen)]
     return Reproduced(
-        rows=tuple(Row(model, measure.figures(own)) for model, own in credits.items()),
+        rows=tuple(ModelAccuracy(model, measure.figures(own)) for model, own in credits.items()),
         gains=gains,
         chosen=tuple((what, both.count(what)) for what in dict.fromkeys(both)),
         headroom=headroom(
@@ -259,13 +259,13 @@ class Measure:
             by_vote_much=self._by_vote(credits, much),
         )
 
-    def _by_vote(self, credits: Floats, among: NDArray[np.bool_]) -> Figure:
+    def _by_vote(self, credits: Floats, among: NDArray[np.bool_]) -> TwoWayEstimate:
         credits, votes = np.where(among, credits, 0), np.where(among, self._strict, 0)
         value = credits.sum() / votes.sum()
         influence = (credits - value * votes) / votes.sum()
         return _figure(value, influence, influence.sum(axis=0))
 
-    def _by_fold(self, credits: Floats, among: NDArray[np.bool_]) -> Figure:
+    def _by_fold(self, credits: Floats, among: NDArray[np.bool_]) -> TwoWayEstimate:
         counted = among & (self._strict >= FEWEST)
         kept = counted.any(axis=0)
         counted, credits, votes = counted[:, kept], credits[:, kept], self._strict[:, kept]
@@ -276,11 +276,11 @@ class Measure:
         return _figure(of_side.mean(), influence, (of_side - of_side.mean()) / len(of_side))
 
 
-def _figure(value: float, influence: Floats, by_side: Floats) -> Figure:
+def _figure(value: float, influence: Floats, by_side: Floats) -> TwoWayEstimate:
     voters, sides, cells = (_variance(one) for one in (influence.sum(axis=1), by_side, influence[influence != 0]))
     error = max(voters + sides - cells, voters, sides) ** 0.5
     reach = float(student.ppf(0.975, np.count_nonzero(by_side) - 1)) * error
-    return Figure(float(value), float(value - reach), float(value + reach))
+    return TwoWayEstimate(float(value), float(value - reach), float(value + reach))
 
 
 def _variance(influence: Floats) -> float:
@@ -318,7 +318,7 @@ def headroom(votes: Sequence[Vote], ceiling: Figures, gain: Figures, habitual: i
     )
 
 
-def _smallest(figure: Figure) -> float:
+def _smallest(figure: TwoWayEstimate) -> float:
     return POWER * (figure.high - figure.low) / 2 / 1.96
 
 
@@ -331,13 +331,13 @@ def accuracy_lines(wanted: Reproduction, reached: Reproduced) -> list[list[str]]
     ours.append(("a ceiling: own weight on length, answers seen", reached.headroom.ceiling))
     return [
         *([*one, "", ""] for one in published),
-        *([model, *(_written(one) for one in _in_order(figures))] for model, figures in ours),
+        *([model, *(_written(one) for one in msgspec.structs.astuple(figures))] for model, figures in ours),
     ]
 
 
 def gain_lines(reached: Reproduced) -> list[list[str]]:
     """Gains in points."""
-    return [[one.what, *(_points(figure) for figure in _in_order(one.gain))] for one in reached.gains]
+    return [[one.what, *(_points(figure) for figure in msgspec.structs.astuple(one.gain))] for one in reached.gains]
 
 
 def headroom_lines(room: Headroom) -> list[str]:
@@ -351,13 +351,9 @@ def headroom_lines(room: Headroom) -> list[str]:
     ]
 
 
-def _in_order(figures: Figures) -> tuple[Figure, Figure, Figure, Figure]:
-    return figures.by_fold, figures.by_fold_much, figures.by_vote, figures.by_vote_much
-
-
-def _written(figure: Figure) -> str:
+def _written(figure: TwoWayEstimate) -> str:
     return f"{figure.value:.3f} ± {(figure.high - figure.low) / 2:.3f}"
 
 
-def _points(gain: Figure) -> str:
+def _points(gain: TwoWayEstimate) -> str:
     return f"{100 * gain.value:+.1f} ({100 * gain.low:+.1f} to {100 * gain.high:+.1f})"

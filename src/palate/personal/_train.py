@@ -12,9 +12,8 @@ from palate import __version__
 from palate.evaluation import EVALUATION, RATINGS, RatedItem, Settings, Summary, rate_comparisons, rated_item
 from palate.personal._folds import LATER, Fold, make_folds
 from palate.personal._method import MethodSettings
-from palate.personal._named import parse_method
-from palate.personal._open import Recipe
 from palate.personal._pairs import labelled
+from palate.personal._recipe import Recipe, parse_method
 from palate.records import Benchmark, Comparison, PalateError, RewardModel, User, View
 from palate.runs import (
     LoadedModel,

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from palate.personal._known import Known
+from palate.personal._folds import spread
 from palate.personal._method import Method, MethodSettings
-from palate.personal._pairs import Pairs
-from palate.personal._units import spread
+from palate.personal._pairs import Known, Pairs
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 SHARE = 5
 """One user in five validates, on one unit in five; then, where that is little to go by, the next five."""
 ENOUGH = 2_000
-"""Choices to validate on, over all turns, where there are so many."""
+"""Choices to validate on, over all turns, where there are that many."""
 MOST_VALIDATING = 400
 FEWEST_VALIDATING = 3
 """With fewer users to validate on, the default settings are used."""

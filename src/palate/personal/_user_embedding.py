@@ -23,13 +23,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from palate.personal._base import linear_base, users_present
-from palate.personal._bradley_terry import BradleyTerrySettings
-from palate.personal._known import Known
+from palate.personal._bradley_terry import BradleyTerrySettings, linear_base
 from palate.personal._method import Method, Validate
 from palate.personal._optimise import optimise
-from palate.personal._own_vectors import Judged, gaussian, most_probable
-from palate.personal._pairs import Pairs
+from palate.personal._own_vectors import Judgements, gaussian, most_probable, users_present
+from palate.personal._pairs import Known, Pairs
 
 STEPS = 100
 
@@ -63,8 +61,7 @@ class UserEmbedding(Method):
     def learn(self, pairs: Pairs, known: Sequence[Known], validate: Validate | None = None) -> None:
         """The base, then factors and all users' vectors together; both by L-BFGS on all pairs at once."""
         weights = linear_base(pairs, self.settings.precision)
-        reward = pairs.rows @ weights
-        base = reward[pairs.better] - reward[pairs.worse]
+        base = pairs.margins(pairs.rows @ weights)
         user, users = users_present(pairs)
         factors, own = self._start(pairs.rows.shape[1], users)
         strength = self.settings.factor_precision * users
@@ -76,7 +73,7 @@ class UserEmbedding(Method):
             penalty = strength / 2 * factors["map"].square().sum() + own.square().sum() / 2
             if "bias" in factors:
                 penalty = penalty + factors["bias"].square().sum() / 2
-            return penalty - (pairs.weight * torch.nn.functional.logsigmoid(margin)).sum()
+            return penalty - pairs.log_likelihood(margin)
 
         optimise([*factors.values(), own], loss, steps=STEPS)
         self.shared = {"weights": weights, **{name: one.detach() for name, one in self._scaled(factors).items()}}
@@ -130,7 +127,7 @@ class UserEmbedding(Method):
 
     def users(self, known: Sequence[Known]) -> list[Tensor]:
         """The most probable vector of each, all users at once."""
-        judged = Judged.of(known)
+        judged = Judgements.of(known)
         base = ((judged.better - judged.worse) @ self.shared["weights"]).double()
         better, worse = (self._project(rows, self.shared).double() for rows in (judged.better, judged.worse))
 
@@ -140,10 +137,6 @@ class UserEmbedding(Method):
 
         start = torch.zeros(len(known), self.settings.rank)
         return [row[None] for row in most_probable(start, judged, margins, gaussian(1.0)).float()]
-
-    def user(self, known: Known) -> Tensor:
-        """The most probable vector given the user's judgements."""
-        return self.users([known])[0]
 
     def nobody(self) -> Tensor:
         """The middle of the prior."""

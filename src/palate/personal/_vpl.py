@@ -24,10 +24,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from palate.personal._contexts import Batch, Episodes, padded
-from palate.personal._in_context import InContext, InContextSettings, choice_loss
-from palate.personal._known import Known
-from palate.personal._pairs import Pairs
+from palate.personal._in_context import EpisodeBatch, Episodes, InContextMethod, InContextSettings, choice_loss, padded
+from palate.personal._pairs import Known, Pairs
 
 
 class VplSettings(InContextSettings, frozen=True, kw_only=True):
@@ -45,7 +43,7 @@ class VplSettings(InContextSettings, frozen=True, kw_only=True):
     """Weight of the KL term: more keeps users nearer to everybody."""
 
 
-class Vpl(InContext):
+class Vpl(InContextMethod):
     """Shared weights plus those that the posterior mean of a hidden taste adds."""
 
     name = "vpl"
@@ -64,7 +62,7 @@ class Vpl(InContext):
             "decoder": torch.zeros(features, latent),
         }
 
-    def _loss(self, batch: Batch, episodes: Episodes, pairs: Pairs) -> Tensor:
+    def _loss(self, batch: EpisodeBatch, episodes: Episodes, pairs: Pairs) -> Tensor:
         """The evidence lower bound, with one draw of z for each episode."""
         told, asked = batch.pair[batch.context], batch.pair[batch.target]
         differences = pairs.rows[pairs.better[told]] - pairs.rows[pairs.worse[told]]

@@ -1,12 +1,11 @@
 """Reward models: text and users in, ratings out."""
 
-from palate.rewards._again import read_again
 from palate.rewards._check import Check, check_reward_model
 from palate.rewards._controls import Overlap
-from palate.rewards._follow import Follower, follow
 from palate.rewards._grade import read_grade
+from palate.rewards._judge import read_again
 from palate.rewards._prompts import conversation, fit_view
-from palate.rewards._rate import rate
+from palate.rewards._rate import Follower, follow, rate
 from palate.rewards._registry import (
     CONTROLS,
     REWARD_MODELS,

@@ -29,12 +29,19 @@ def check_reward_model(model: RewardModel, asks: Sequence[Ask] | None = None) ->
     Give `asks` of your own to have it checked on them as well as on the built-in hard cases.
     """
     ordinary = [*_ordinary_asks(), *(asks or ())]
+
+    def difference(again: list[Rating]) -> str | None:
+        return _difference(ordinary, rate(model, ordinary), again)
+
     clauses: list[tuple[str, Callable[[], str | None]]] = [
-        ("no asks give no ratings", lambda: _empty(model)),
-        ("the same input twice gives the same score", lambda: _same(model, ordinary, ordinary)),
-        ("the score does not depend on the batch size", lambda: _batch_size(model, ordinary)),
-        ("the score does not depend on the batch order", lambda: _batch_order(model, ordinary)),
-        ("hard cases give a rating or a reason", lambda: _hard_cases(model)),
+        ("no asks give no ratings", lambda: "it gave ratings for nothing" if rate(model, []) else None),
+        ("the same input twice gives the same score", lambda: difference(rate(model, ordinary))),
+        (
+            "the score does not depend on the batch size",
+            lambda: difference([rating for ask in ordinary for rating in rate(model, [ask])]),
+        ),
+        ("the score does not depend on the batch order", lambda: difference(rate(model, ordinary[::-1])[::-1])),
+        ("hard cases give a rating or a reason", lambda: _rated(model, hard_asks())),
         ("saving and loading change nothing", lambda: _save_and_load(model, ordinary)),
     ]
     checks = [Check(clause, fault=_caught(run)) for clause, run in clauses]
@@ -55,26 +62,8 @@ def _caught(run: Callable[[], str | None]) -> str | None:
         return str(error)
 
 
-def _empty(model: RewardModel) -> str | None:
-    return None if rate(model, []) == [] else "it gave ratings for nothing"
-
-
-def _same(model: RewardModel, asks: Sequence[Ask], again: Sequence[Ask]) -> str | None:
-    return _difference(asks, rate(model, asks), rate(model, again))
-
-
-def _batch_size(model: RewardModel, asks: Sequence[Ask]) -> str | None:
-    alone = [rating for ask in asks for rating in rate(model, [ask])]
-    return _difference(asks, rate(model, asks), alone)
-
-
-def _batch_order(model: RewardModel, asks: Sequence[Ask]) -> str | None:
-    return _difference(asks, rate(model, asks), rate(model, asks[::-1])[::-1])
-
-
-def _hard_cases(model: RewardModel) -> str | None:
-    rate(model, hard_asks())
-    return None
+def _rated(model: RewardModel, asks: Sequence[Ask]) -> None:
+    rate(model, asks)
 
 
 def _save_and_load(model: RewardModel, asks: Sequence[Ask]) -> str | None:

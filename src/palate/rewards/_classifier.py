@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from palate.engine import Failure, LikelihoodRequest, LocalClassifier, yes
 from palate.records import Ask, PalateError, Rating
-from palate.rewards._follow import Follower, Following
 from palate.rewards._prompts import conversation, fit_view
+from palate.rewards._rate import Follower, score_follower
 
 if TYPE_CHECKING:
     from palate.engine._packing import Group
@@ -46,7 +46,7 @@ class ClassifierReward:
             dtype=dtype,
             trust_remote_code=yes(trust_remote_code),
         )
-        takes_system = self._model.chat.takes_system_turns()
+        takes_system = self._model.chat.takes_system_turns
         if view == "system" and not takes_system:
             raise PalateError(f"{model}: its chat template refuses system turns; say view=user")
         self._place = "system" if view != "user" and takes_system else "user"
@@ -81,7 +81,7 @@ class ClassifierReward:
             fit_view(ask, lambda one: model.count_tokens(self._request(one)) + room, model.context)[0] for ask in asks
         ]
         follower = model.follow([conversation(ask, self._place) for ask in fitted])
-        return None if follower is None else Following(follower.score)
+        return None if follower is None else score_follower(follower.score)
 
     def _request(self, ask: Ask) -> LikelihoodRequest:
         return LikelihoodRequest(turns=conversation(ask, self._place), continuations=ask.responses)

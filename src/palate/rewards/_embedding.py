@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from palate.engine import TextEncoder, Vectors, load_encoder
-from palate.records import Ask, Rating, View, unknown_name
-from palate.rewards._follow import Candidates, Follower
+from palate.engine import Vectors, load_encoder
+from palate.records import Ask, PartKind, Rating, View, unknown_name
+from palate.rewards._rate import Candidates, Follower, FunctionFollower
 
 Likeness = Callable[[Vectors], np.ndarray]
 """How near each of some responses is to what a view shows."""
@@ -35,11 +35,11 @@ class EmbeddingReward:
 
     def __init__(self, to: str = "all", encoder: str = "minilm") -> None:
         self._likenesses: dict[str, Callable[[View], Likeness | None]] = {
-            "posts": self._to_posts,
+            "posts": lambda view: self._to_words(view, "post", over=np.max),
             "judgements": self._to_judgements,
             "reasons": self._to_reasons,
-            "aspects": self._to_aspects,
-            "traits": self._to_traits,
+            "aspects": lambda view: self._to_words(view, "aspect"),
+            "traits": lambda view: self._to_words(view, "demographics", "values"),
         }
         if to not in ("all", *self._likenesses):
             raise unknown_name("likeness for embedding", to, ["all", *self._likenesses])
@@ -63,7 +63,17 @@ class EmbeddingReward:
         """The same of texts while they are written; pieces of texts leave no vectors on the disk."""
         bare = [msgspec.structs.replace(ask, responses=()) for ask in asks]
         self._encoder.encode([text for ask in bare for text in _texts(ask)])
-        return _EmbeddingFollower(self._encoder, [self._rater(ask) for ask in bare])
+        raters = [self._rater(ask) for ask in bare]
+
+        def rate_candidates(candidates: Candidates) -> dict[int, Rating]:
+            """All candidates of a step are encoded at once, each distinct text once."""
+            texts = list(dict.fromkeys(text for own in candidates.values() for text in own))
+            vectors = dict(zip(texts, self._encoder.encode(texts, keep=False), strict=True))
+            return {
+                place: raters[place](np.stack([vectors[text] for text in own])) for place, own in candidates.items()
+            }
+
+        return FunctionFollower(rate_candidates)
 
     def _rater(self, ask: Ask) -> Rater:
         """What the responses are compared with is encoded here, once."""
@@ -77,8 +87,8 @@ class EmbeddingReward:
 
         return rating
 
-    def _to_posts(self, view: View) -> Likeness | None:
-        return self._likeness([part.words for part in view.of_kind("post")], np.max)
+    def _to_words(self, view: View, *kinds: PartKind, over: Callable[..., np.ndarray] = np.mean) -> Likeness | None:
+        return self._likeness([part.words for kind in kinds for part in view.of_kind(kind)], over)
 
     def _to_judgements(self, view: View) -> Likeness | None:
         judged = [part.judgement for part in view.of_kind("judgement") if part.judgement]
@@ -92,35 +102,11 @@ class EmbeddingReward:
         judged = (part.judgement for part in view.of_kind("judgement"))
         return self._likeness([judgement.reason for judgement in judged if judgement and judgement.reason], np.mean)
 
-    def _to_aspects(self, view: View) -> Likeness | None:
-        return self._likeness([part.words for part in view.of_kind("aspect")], np.mean)
-
-    def _to_traits(self, view: View) -> Likeness | None:
-        return self._likeness(
-            [part.words for part in (*view.of_kind("demographics"), *view.of_kind("values"))], np.mean
-        )
-
     def _likeness(self, texts: Sequence[str], over: Callable[..., np.ndarray]) -> Likeness | None:
         if not texts:
             return None
         vectors = self._encoder.encode(texts)
         return lambda responses: over(responses @ vectors.T, axis=1)
-
-
-class _EmbeddingFollower:
-    """Encodes the candidates of a step at once, each distinct text once, and keeps none of them."""
-
-    def __init__(self, encoder: TextEncoder, raters: Sequence[Rater]) -> None:
-        self._encoder = encoder
-        self._raters = raters
-
-    def rate(self, candidates: Candidates) -> dict[int, Rating]:
-        """What each view makes of its candidates."""
-        texts = list(dict.fromkeys(text for own in candidates.values() for text in own))
-        vectors = dict(zip(texts, self._encoder.encode(texts, keep=False), strict=True))
-        return {
-            place: self._raters[place](np.stack([vectors[text] for text in own])) for place, own in candidates.items()
-        }
 
 
 def _texts(ask: Ask) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from palate.rewards._said import Said, clean, settle
+from palate.rewards._judge_text import Statement, clean, settle
 
 _WORDS = {word: str(n) for n, word in enumerate("zero one two three four five six seven eight nine ten".split())}
 _NUMBER = rf"(?:\d{{1,4}}(?:\.\d{{1,6}}|,\d{{1,2}})?|{'|'.join(_WORDS)})(?!\w)"
@@ -51,52 +51,52 @@ def read_grade(text: str, top: float) -> float | None:
     """
     cleaned = clean(text)
     for rule in (_overall, _labelled, _first_and_last_line, _given, _fractions):
-        said = sorted(rule(cleaned, top), key=lambda one: one.start)
-        if said:
-            return settle(said, cleaned)
+        statements = sorted(rule(cleaned, top), key=lambda statement: statement.start)
+        if statements:
+            return settle(statements, cleaned)
     return None
 
 
-def _overall(text: str, top: float) -> Iterator[Said[float | None]]:
+def _overall(text: str, top: float) -> Iterator[Statement[float | None]]:
     """`Overall: 8`, `Final score: 8`, `"overall": 8`: it stands above the grades of single points."""
     return _after([_OVERALL], text, top)
 
 
-def _labelled(text: str, top: float) -> Iterator[Said[float | None]]:
+def _labelled(text: str, top: float) -> Iterator[Statement[float | None]]:
     r"""`Score: 8`, `{"score": 8}`, `[[8]]`, `\boxed{8}`, `[RESULT] 8`."""
     return _after([_LABEL, _MARK], text, top)
 
 
-def _first_and_last_line(text: str, top: float) -> Iterator[Said[float | None]]:
+def _first_and_last_line(text: str, top: float) -> Iterator[Statement[float | None]]:
     """A line that holds the grade alone, or the grade and then the reason; `1. ...` is the number of a point."""
     last = text.rfind("\n") + 1
     for start, line in {0: text.split("\n", 1)[0], last: text[last:]}.items():
         match = _ALONE.match(line)
         if match and _LINE_END.match(line.rstrip(" \"')]"), match.end()):
-            yield Said(start, start + len(line), _value(match, None, top))
+            yield Statement(start, start + len(line), _value(match, None, top))
 
 
-def _given(text: str, top: float) -> Iterator[Said[float | None]]:
+def _given(text: str, top: float) -> Iterator[Statement[float | None]]:
     """`I'd give it an 8`."""
     for match in _GIVEN.finditer(text):
         grade = _ALONE.match(match[1])
         if grade:
-            yield Said(match.start(), match.end(), _value(grade, None, top))
+            yield Statement(match.start(), match.end(), _value(grade, None, top))
 
 
-def _fractions(text: str, top: float) -> Iterator[Said[float | None]]:
+def _fractions(text: str, top: float) -> Iterator[Statement[float | None]]:
     """`a solid eight out of ten`: a grade with its scale, anywhere, if it is the only one."""
     for match in _FRACTION.finditer(text):
-        yield Said(match.start(), match.end(), _rescaled(match[1], match[2] or match[3], top))
+        yield Statement(match.start(), match.end(), _rescaled(match[1], match[2] or match[3], top))
 
 
-def _after(labels: list[re.Pattern[str]], text: str, top: float) -> Iterator[Said[float | None]]:
+def _after(labels: list[re.Pattern[str]], text: str, top: float) -> Iterator[Statement[float | None]]:
     """What stands after a label; a label with a number that is no grade (a range, -2) reads as None."""
     for match in (match for label in labels for match in label.finditer(text)):
         last = match.lastindex or 0
         grade = _ALONE.match(match[last])
         if grade or _DIGIT.match(match[last]):
-            yield Said(match.start(), match.end(), _value(grade, match[last - 1], top) if grade else None)
+            yield Statement(match.start(), match.end(), _value(grade, match[last - 1], top) if grade else None)
 
 
 def _value(match: re.Match[str], scale: str | None, top: float) -> float | None:

@@ -7,15 +7,13 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from palate.engine._address import Address
-from palate.engine._replies import whole
-from palate.engine._sending import Sender, Session
-from palate.engine._statuses import LostError, RefusedError, RetryError
-from palate.engine._throttle import Patience
+from palate.engine._chat_api import whole
+from palate.engine._http_client import Address, LostError, RefusedError, RetryError, Sender, Session
+from palate.engine._throttle import RetryPolicy
 from palate.records import Ask, PalateError, Rating
 
 LOADING_POLL = 1.0
@@ -32,16 +30,6 @@ class _Health(msgspec.Struct, frozen=True):
     @property
     def loading(self) -> bool:
         return self.palate is not None and self.status == "loading"
-
-
-class _RatingLine(msgspec.Struct, frozen=True):
-    id: str
-    scores: list[float] | None = None
-    unscored: str | None = None
-    probabilities: list[float] | None = None
-    raw: str | None = None
-    note: str | None = None
-    verdicts: tuple[str, ...] | None = None
 
 
 class HttpReward:
@@ -81,7 +69,7 @@ class HttpReward:
         timeout: float | str = 60,
         batch_size: int | str = 64,
         concurrency: int | str = 8,
-        patience: Patience | None = None,
+        retry_policy: RetryPolicy | None = None,
     ) -> None:
         try:
             self._asks_a_request = int(batch_size)
@@ -89,7 +77,7 @@ class HttpReward:
                 Address(url, token_variable),
                 concurrency=int(concurrency),
                 timeout=float(timeout),
-                patience=patience,
+                retry_policy=retry_policy,
                 not_found="Is this the address that the reward server takes asks at?",
             )
         except ValueError as error:
@@ -141,7 +129,7 @@ class HttpReward:
         return await self._rate(session, batch[:half]) | await self._rate(session, batch[half:])
 
     async def _started_again(self, session: Session) -> bool:
-        """Whether an answer was lost because the server is loading its model anew; that is waited for."""
+        """Whether an answer was lost because the server is loading its model again; that is waited for."""
         try:
             health = await session.get(f"{self._sender.address.url}/health", _read_health)
         except (LostError, RefusedError, msgspec.ValidationError):
@@ -152,7 +140,7 @@ class HttpReward:
 
     async def _loaded(self, session: Session) -> _Health:
         """What the server says of itself once its model is loaded."""
-        url, patience = self._sender.address.url, self._sender.patience.total
+        url, patience = self._sender.address.url, self._sender.retry_policy.total
         give_up = time.monotonic() + patience
         while (health := await _ask_health(session, url)).loading:
             if time.monotonic() > give_up:
@@ -213,8 +201,7 @@ def _rating(ask: dict[str, object], lines: list[object]) -> Rating:
         reason = "gave no rating for this ask" if not lines else f"gave {len(lines)} ratings for this ask"
         return Rating(unscored=f"the reward server {reason}")
     try:
-        line = msgspec.convert(lines[0], _RatingLine)
-        rating = Rating(line.scores, line.unscored, line.probabilities, line.raw, line.note, line.verdicts)
+        rating = msgspec.convert(lines[0], Rating)
     except ValueError as error:  # msgspec's own error is one
         return Rating(unscored=f"the reward server's rating cannot be used: {error}")
     responses = ask["responses"]
@@ -223,8 +210,7 @@ def _rating(ask: dict[str, object], lines: list[object]) -> Rating:
 
 
 def _fitting(rating: Rating, responses: int) -> Rating:
-    kinds: tuple[Literal["scores", "probabilities"], ...] = ("scores", "probabilities")
-    for kind in kinds:
+    for kind in ("scores", "probabilities"):
         numbers = getattr(rating, kind)
         if numbers is not None and len(numbers) != responses:
             reason = f"the reward server gave {len(numbers)} {kind} for {responses} responses"

@@ -8,22 +8,25 @@ import msgspec
 
 from palate.engine import Failure, LanguageModel, Likelihood, LikelihoodRequest, Turn, in_process, open_language_model
 from palate.records import Ask, PalateError, Rating, View
-from palate.rewards._follow import Candidates, Follower, Following
 from palate.rewards._prompts import conversation, fit_view, left_out
+from palate.rewards._rate import Candidates, Follower, score_follower
 
 Likelihoods = list[Likelihood] | Failure
 
 
 class LikelihoodReward:
-    """Log-probability of the response per token, given view and prompt."""
+    """Log-probability of the response given view and prompt, per token so that short answers are not favoured."""
 
     batch_size = 64
     pointwise = True
-    _pmi = False
+    _kind = "likelihood"
+    _scale = 1.0
+    _per_token = True
 
     def __init__(self, model: str, **options: str) -> None:
-        self.name = f"{'pmi' if self._pmi else 'likelihood'}:{model}"
+        self.name = f"{self._kind}:{model}"
         self._model = _open_local(model, **options)
+        self._models = [self._model]
 
     @property
     def fingerprint(self) -> str:
@@ -31,22 +34,48 @@ class LikelihoodReward:
         return self._model.fingerprint
 
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
-        """Per token, so that short answers are not favoured."""
-        fitted = [fitting(ask, self._model) for ask in asks]
-        seen = likelihoods(self._model, [ask for ask, _ in fitted])
-        if not self._pmi:
-            return [_rating(found, note=note) for found, (_, note) in zip(seen, fitted, strict=True)]
-        bare = [msgspec.structs.replace(ask, view=View(name="none")) for ask in asks]
-        return [
-            _rating(found, minus=without, note=note)
-            for found, without, (_, note) in zip(seen, likelihoods(self._model, bare), fitted, strict=True)
+        """What the model finds likely, less what the baseline does, where there is one."""
+        fitted = [fitting(ask, *self._models) for ask in asks]
+        columns = [
+            model.likelihood([LikelihoodRequest(turns=conversation(ask), continuations=ask.responses) for ask in own])
+            for model, own in self._minuend_and_baseline([ask for ask, _ in fitted])
         ]
+        ratings = []
+        for (_, note), *row in zip(fitted, *columns, strict=True):
+            scores = self._scores(*row)
+            ratings.append(Rating(unscored=scores.reason) if isinstance(scores, Failure) else Rating(scores, note=note))
+        return ratings
 
     def follow(self, asks: Sequence[Ask], room: int = 0) -> Follower | None:
         """The same of texts while they are written."""
-        fitted = [fitting(ask, self._model, room=room)[0] for ask in asks]
-        bare = [msgspec.structs.replace(ask, view=View(name="none")) for ask in asks] if self._pmi else None
-        return _following((self._model, fitted), (self._model, bare) if bare else None)
+        followers = []
+        for model, own in self._minuend_and_baseline([fitting(ask, *self._models, room=room)[0] for ask in asks]):
+            inner = in_process(model)
+            follower = inner.follow([conversation(ask) for ask in own]) if inner is not None else None
+            if follower is None:
+                return None
+            followers.append(follower)
+
+        def scores(candidates: Candidates) -> dict[int, list[float] | Failure]:
+            columns = [follower.score(candidates) for follower in followers]
+            return {place: self._scores(*(column[place] for column in columns)) for place in candidates}
+
+        return score_follower(scores)
+
+    def _minuend_and_baseline(self, asks: Sequence[Ask]) -> list[tuple[LanguageModel, Sequence[Ask]]]:
+        """Which models read what: the first is the reward, and a second is taken from it."""
+        return [(self._model, asks)]
+
+    def _scores(self, found: Likelihoods, minus: Likelihoods | None = None) -> list[float] | Failure:
+        if isinstance(found, Failure):
+            return found
+        if isinstance(minus, Failure):
+            return minus
+        scores = []
+        for index, likelihood in enumerate(found):
+            total = self._scale * (likelihood.total - (minus[index].total if minus else 0.0))
+            scores.append(total / max(1, likelihood.tokens) if self._per_token else total)
+        return scores
 
 
 class PmiReward(LikelihoodReward):
@@ -56,43 +85,38 @@ class PmiReward(LikelihoodReward):
     parts are the same and every response gets 0, a tie.
     """
 
-    _pmi = True
+    _kind = "pmi"
+
+    def _minuend_and_baseline(self, asks: Sequence[Ask]) -> list[tuple[LanguageModel, Sequence[Ask]]]:
+        bare = [msgspec.structs.replace(ask, view=View(name="none")) for ask in asks]
+        return [(self._model, asks), (self._model, bare)]
 
 
-class DpoReward:
-    """The reward that DPO training leaves in a model: log-probability under it minus under its reference."""
+class DpoReward(LikelihoodReward):
+    """The reward that DPO training leaves in a model: log-probability under it minus under its reference.
 
-    batch_size = 64
-    pointwise = True
+    Summed over the whole response, as the derivation has it.
+    """
+
+    _kind = "dpo"
+    _per_token = False
 
     def __init__(self, model: str, *, reference: str, beta: str = "1", **options: str) -> None:
-        self.name = f"dpo:{model}"
         try:
-            self._beta = float(beta)
+            self._scale = float(beta)
         except ValueError:
             raise PalateError(f"option beta={beta}: expected a number") from None
-        self._model = _open_local(model, **options)
+        super().__init__(model, **options)
         self._reference = _open_local(reference, **options)
+        self._models = [self._model, self._reference]
 
     @property
     def fingerprint(self) -> str:
         """Both models' and the scale."""
-        return f"{self._model.fingerprint}-{self._reference.fingerprint}-{self._beta}"
+        return f"{self._model.fingerprint}-{self._reference.fingerprint}-{self._scale}"
 
-    def rate(self, asks: Sequence[Ask]) -> list[Rating]:
-        """Summed over the whole response, as the derivation has it."""
-        fitted = [fitting(ask, self._model, self._reference) for ask in asks]
-        tuned = likelihoods(self._model, [ask for ask, _ in fitted])
-        before = likelihoods(self._reference, [ask for ask, _ in fitted])
-        return [
-            _rating(found, minus=other, scale=self._beta, note=note, per_token=False)
-            for found, other, (_, note) in zip(tuned, before, fitted, strict=True)
-        ]
-
-    def follow(self, asks: Sequence[Ask], room: int = 0) -> Follower | None:
-        """The same of texts while they are written."""
-        fitted = [fitting(ask, self._model, self._reference, room=room)[0] for ask in asks]
-        return _following((self._model, fitted), (self._reference, fitted), scale=self._beta, per_token=False)
+    def _minuend_and_baseline(self, asks: Sequence[Ask]) -> list[tuple[LanguageModel, Sequence[Ask]]]:
+        return [(self._model, asks), (self._reference, asks)]
 
 
 def _open_local(model: str, **options: str) -> LanguageModel:
@@ -116,60 +140,3 @@ def fitting(ask: Ask, *models: LanguageModel, room: int = 0) -> tuple[Ask, str |
 
         fitted, _ = fit_view(fitted, tokens, model.context)
     return fitted, left_out(ask, fitted)
-
-
-def likelihoods(model: LanguageModel, asks: Sequence[Ask]) -> list[Likelihoods]:
-    """How likely each response is after view and prompt."""
-    return model.likelihood([LikelihoodRequest(turns=conversation(ask), continuations=ask.responses) for ask in asks])
-
-
-def _following(
-    one: tuple[LanguageModel, Sequence[Ask]],
-    other: tuple[LanguageModel, Sequence[Ask]] | None,
-    *,
-    scale: float = 1.0,
-    per_token: bool = True,
-) -> Follower | None:
-    """What one model finds likely, less what another does, for texts while they are written."""
-    followers = []
-    for model, asks in filter(None, (one, other)):
-        inner = in_process(model)
-        found = inner.follow([conversation(ask) for ask in asks]) if inner is not None else None
-        if found is None:
-            return None
-        followers.append(found)
-
-    def scores(candidates: Candidates) -> dict[int, list[float] | Failure]:
-        seen = followers[0].score(candidates)
-        without = followers[1].score(candidates) if other else {}
-        return {
-            place: _scores(found, without.get(place), scale=scale, per_token=per_token) for place, found in seen.items()
-        }
-
-    return Following(scores)
-
-
-def _rating(
-    found: Likelihoods,
-    *,
-    minus: Likelihoods | None = None,
-    scale: float = 1.0,
-    note: str | None = None,
-    per_token: bool = True,
-) -> Rating:
-    scores = _scores(found, minus, scale=scale, per_token=per_token)
-    return Rating(unscored=scores.reason) if isinstance(scores, Failure) else Rating(scores, note=note)
-
-
-def _scores(
-    found: Likelihoods, minus: Likelihoods | None, *, scale: float = 1.0, per_token: bool = True
-) -> list[float] | Failure:
-    if isinstance(found, Failure):
-        return found
-    if isinstance(minus, Failure):
-        return minus
-    scores = []
-    for index, likelihood in enumerate(found):
-        total = likelihood.total - (minus[index].total if minus else 0.0)
-        scores.append(scale * total / max(1, likelihood.tokens) if per_token else scale * total)
-    return scores

@@ -1,13 +1,21 @@
-"""Calling somebody else's reward model without trusting it."""
+"""Calling somebody else's reward model without trusting it, on whole texts and on texts while they are written.
+
+While a text is written there are many candidates a step, each a little longer than the last. A reward model may have
+a method `follow(asks, room)` that gives a follower of its own, which keeps what it has read; `classifier`,
+`likelihood`, `pmi`, `dpo` and `embedding` have one. Any other rates all candidates of a step from scratch.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 
+from palate.engine import Failure
 from palate.records import Ask, PalateError, Rating, RewardModel, describe_error
 
 
@@ -33,7 +41,7 @@ def named_in_errors(model: RewardModel) -> Iterator[None]:
     except Exception as error:
         raise PalateError(
             f"the reward model {model.name!r} failed: {describe_error(error)}. What was rated before is kept: "
-            "the same command goes on from there, unless the model itself has changed."
+            "run the same command again to resume, unless the model itself has changed."
         ) from error
 
 
@@ -69,3 +77,56 @@ def _encodable(rating: Rating) -> Rating:
         if text and any("\ud800" <= character <= "\udfff" for character in text)
     }
     return msgspec.structs.replace(rating, **broken) if broken else rating
+
+
+Candidates = Mapping[int, Sequence[str]]
+"""For some of the asks, by their place, what their answer may be."""
+
+
+class Follower(Protocol):
+    """Rates candidates for the prompts and views of some asks, again and again."""
+
+    def rate(self, candidates: Candidates) -> dict[int, Rating]:
+        """For each place a rating of its candidates, the same that a whole ask of them would get."""
+
+
+@dataclass(frozen=True)
+class FunctionFollower:
+    """A follower from a function."""
+
+    rate: Callable[[Candidates], dict[int, Rating]]
+
+
+def follow(model: RewardModel, asks: Sequence[Ask], room: int = 0) -> Follower:
+    """Follow the answers to these asks, each as long as its longest response and `room` tokens more."""
+    own = getattr(model, "follow", None)
+    with named_in_errors(model):
+        follower: Follower | None = own(asks, room) if own is not None else None
+
+    def rate_checked(candidates: Candidates) -> dict[int, Rating]:
+        """By a follower of the model's own, which is trusted no more than its `rate` is."""
+        assert follower is not None
+        with named_in_errors(model):
+            ratings = follower.rate(candidates)
+        return {place: sound(model, len(candidates[place]), rating) for place, rating in ratings.items()}
+
+    def rate_from_scratch(candidates: Candidates) -> dict[int, Rating]:
+        step = [
+            msgspec.structs.replace(asks[place], responses=tuple(texts), shown=None)
+            for place, texts in candidates.items()
+        ]
+        return dict(zip(candidates, rate(model, step), strict=True))
+
+    return FunctionFollower(rate_from_scratch if follower is None else rate_checked)
+
+
+def score_follower(score: Callable[[Candidates], Mapping[int, list[float] | Failure]]) -> Follower:
+    """A follower from a function of scores; what fails is unscored."""
+
+    def rate_scores(candidates: Candidates) -> dict[int, Rating]:
+        return {
+            place: Rating(unscored=scores.reason) if isinstance(scores, Failure) else Rating(scores)
+            for place, scores in score(candidates).items()
+        }
+
+    return FunctionFollower(rate_scores)

@@ -27,10 +27,10 @@ REWARD_MODELS: Registry[Factory] = Registry(
         ),
         "hf": ("The same as classifier.", "palate.rewards._classifier:ClassifierReward"),
         "judge": ("A language model that judges pairs, in both orders.", "palate.rewards._judge:JudgeReward"),
-        "grader": ("A language model that grades one response at a time.", "palate.rewards._grader:GraderReward"),
+        "grader": ("A language model that grades one response at a time.", "palate.rewards._judge:GraderReward"),
         "aspects": (
             "A language model that grades each aspect of the rubric in the view.",
-            "palate.rewards._grader:AspectsReward",
+            "palate.rewards._judge:AspectsReward",
         ),
         "likelihood": (
             "Log-probability of the response given view and prompt, per token.",

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Literal
 
-from palate.rewards._said import Said, clean, settle
+from palate.rewards._judge_text import Statement, clean, settle
 
 Verdict = Literal["A", "B", "tie"]
 
@@ -33,9 +33,9 @@ def read_verdict(text: str) -> Verdict | None:
     """
     cleaned = clean(text)
     for rule in (_explicit, _scores, _first_and_last_line, _prose):
-        said = sorted(rule(cleaned), key=lambda one: one.start)
-        if said:
-            return settle(said, cleaned)
+        statements = sorted(rule(cleaned), key=lambda statement: statement.start)
+        if statements:
+            return settle(statements, cleaned)
     return None
 
 
@@ -119,16 +119,16 @@ _CLAUSE_END = re.compile(
 )
 
 
-def _explicit(text: str) -> Iterator[Said[Verdict]]:
+def _explicit(text: str) -> Iterator[Statement[Verdict]]:
     for match in _MARK.finditer(text):
         verdict: Verdict | None = "tie" if match[1].strip() == "C" else _choice(match[1])
         if verdict:
-            yield Said(match.start(), match.end(), verdict)
+            yield Statement(match.start(), match.end(), verdict)
     for pattern in (_LABEL, _WEAK_LABEL, _FIELD):
         for match in pattern.finditer(text):
             verdict = _choice(_CLAUSE_END.split(match[1], maxsplit=1)[0]) or _opinion(match[1][:100])
             if verdict:
-                yield Said(match.start(), match.end(), verdict)
+                yield Statement(match.start(), match.end(), verdict)
 
 
 # Scores: exactly one for each side, on one scale. Bare numbers may count mistakes or words, unless called scores.
@@ -140,7 +140,7 @@ _SCORE = re.compile(
 _CALLED_SCORES = re.compile(r"\b(?:scor|rating|rated|grade|points)", re.I)
 
 
-def _scores(text: str) -> Iterator[Said[Verdict]]:
+def _scores(text: str) -> Iterator[Statement[Verdict]]:
     found = list(_SCORE.finditer(text))
     if [_side(match[1]) for match in found] not in (["A", "B"], ["B", "A"]) or found[0][3] != found[1][3]:
         return
@@ -148,7 +148,7 @@ def _scores(text: str) -> Iterator[Said[Verdict]]:
     alone = end - start >= len(text.strip("{}. "))
     if found[0][3] or alone or _CALLED_SCORES.search(text):
         left, right = (float(match[2].replace(",", ".")) for match in found)
-        yield Said(start, end, "tie" if left == right else _side(found[left < right][1]))
+        yield Statement(start, end, "tie" if left == right else _side(found[left < right][1]))
 
 
 # The first line may be a verdict with its explanation, the last line a verdict alone.
@@ -161,15 +161,15 @@ _OPENING = re.compile(
 _LINE = re.compile(rf"^[\"']?({_SIDE})[\"']?(?:[.:]+ |[.:]*$)", re.I | re.M)
 
 
-def _first_and_last_line(text: str) -> Iterator[Said[Verdict]]:
+def _first_and_last_line(text: str) -> Iterator[Statement[Verdict]]:
     first, last = text.split("\n", 1)[0], text.rfind("\n") + 1
     opening = _OPENING.match(first)
     verdict = _choice(opening[1]) if opening else None if first.endswith(":") else _choice(first)
     if verdict and (opening or last) and not _outlined(text, opening[1] if opening else first):
-        yield Said(0, len(first), verdict)
+        yield Statement(0, len(first), verdict)
     heading = last and text.endswith((":", "\n1.", "\n2."))
     if not heading and (verdict := _choice(text[last:])):
-        yield Said(last, len(text), verdict)
+        yield Statement(last, len(text), verdict)
 
 
 def _outlined(text: str, first: str) -> bool:
@@ -232,7 +232,7 @@ def _opinion(clause: str, *, to_the_end: bool = False) -> Verdict | None:
     return _OTHER[_side(match["bad"])] if match["bad"] else _side(match["good"] or match["liked"])
 
 
-def _prose(text: str) -> list[Said[Verdict]]:
+def _prose(text: str) -> list[Statement[Verdict]]:
     """The clauses that conclude, or else all with an opinion; where the text breaks off, only a whole last one."""
     if text.startswith("{"):  # the fields of an object explain, they do not decide
         return []
@@ -243,7 +243,7 @@ def _prose(text: str) -> list[Said[Verdict]]:
         clause = text[start:end].strip()
         verdict = _opinion(clause, to_the_end=broken_off) if end == len(text) or not broken_off else None
         if verdict and not (verdict == "tie" and _CONTRAST.search(text, start, end + 10)):
-            opinions.append(Said(start, end, verdict))
+            opinions.append(Statement(start, end, verdict))
             if _CONCLUSION.match(clause) or clause.rstrip(".!").endswith("overall"):
                 conclusions.append(opinions[-1])
     return conclusions or opinions

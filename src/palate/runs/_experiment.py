@@ -102,14 +102,9 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
         """What a report shows. Without `users` it holds no item, profile, id or number of a single user."""
 
     def without_users(self, summary: SummaryType) -> SummaryType:
-        """The summary with nothing about any single user. By default lists whose entries name a user or item go."""
-        empty: dict[str, list[Any]] = {
-            name: []
-            for name in summary.__struct_fields__
-            if isinstance(value := getattr(summary, name), list)
-            and any({"user_id", "item"} & set(getattr(entry, "__struct_fields__", ())) for entry in value)
-        }
-        return msgspec.structs.replace(summary, **empty)
+        """The summary with nothing about any single user. By default all goes that names a user or an item."""
+        hidden: SummaryType = _without_users(summary)
+        return hidden
 
     def parts(self, run: Run[SettingsType]) -> list[Path]:
         """Folders of other runs that this one is made of."""
@@ -126,6 +121,34 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
     def left_after_forgetting(self, run: Run[SettingsType]) -> list[str]:
         """What of an erased user may stay in such a run, in words."""
         return []
+
+
+def _without_users(value: Any) -> Any:
+    """A value without what has a field `user_id` or `item`, however deep it stands."""
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.replace(
+            value,
+            **{
+                name: None if _is_of_user(one) else _without_users(one)
+                for name, one in msgspec.structs.asdict(value).items()
+            },
+        )
+    if isinstance(value, list):
+        return [_without_users(one) for one in value if not _is_of_user(one)]
+    if isinstance(value, tuple) and not _fields(value):
+        return tuple(_without_users(one) for one in value if not _is_of_user(one))
+    if isinstance(value, dict):
+        return {name: _without_users(one) for name, one in value.items() if not _is_of_user(one)}
+    return value
+
+
+def _is_of_user(value: object) -> bool:
+    return bool({"user_id", "item"} & set(_fields(value)))
+
+
+def _fields(value: object) -> tuple[str, ...]:
+    """Of a struct or a named tuple."""
+    return getattr(value, "__struct_fields__", getattr(value, "_fields", ()))
 
 
 EXPERIMENTS: Registry[Experiment[Any, Any]] = Registry(

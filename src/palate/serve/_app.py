@@ -11,8 +11,7 @@ from pydantic import BaseModel
 
 from palate import __version__
 from palate.records import Ask, PalateError, Rating
-from palate.serve._metrics import Metrics
-from palate.serve._served import Models, Served, Status
+from palate.serve._models import Metrics, Models, Served, Status
 from palate.serve._wire import AskRequest, RatingAnswer, RatingLine, RewardAnswer, RewardRequest
 
 PLAIN_TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -50,7 +49,7 @@ REFUSALS = {
 BODIES = {400: "not UTF-8", 408: "too slow", 413: "too large", 500: "the reward model failed"}
 
 
-def make_app(models: Models, metrics: Metrics, *, most_responses: int) -> FastAPI:
+def make_app(models: Models, metrics: Metrics, *, max_responses: int) -> FastAPI:
     """All addresses: the first model at `/`, and model N at `/models/N`."""
     app = FastAPI(
         title="palate reward server",
@@ -68,7 +67,8 @@ def make_app(models: Models, metrics: Metrics, *, most_responses: int) -> FastAP
         """Whether requests are taken, and which models answer them."""
         served = _loaded(models)
         if model is not None and model not in {one.fingerprint for one in served}:
-            raise HTTPException(412, f"no model here has the fingerprint {model}; {_all_named(served)}")
+            known = ", ".join(f"{one.number}: {one.model.name} ({one.fingerprint})" for one in served)
+            raise HTTPException(412, f"no model here has the fingerprint {model}; there is {known}")
         return Ready(models=[_health(one) for one in served])
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
@@ -84,8 +84,8 @@ def make_app(models: Models, metrics: Metrics, *, most_responses: int) -> FastAP
             raise HTTPException(404, f"there is no model {number}; the last is {len(models.specs)}")
         return number - 1
 
-    _add_model(app, "", models, first, metrics, most_responses, {})
-    _add_model(app, "/models/{number}", models, numbered, metrics, most_responses, {404: "no such model"})
+    _add_model(app, "", models, first, metrics, max_responses, {})
+    _add_model(app, "/models/{number}", models, numbered, metrics, max_responses, {404: "no such model"})
     return app
 
 
@@ -95,13 +95,17 @@ def _add_model(
     models: Models,
     place: Callable[..., Awaitable[int]],
     metrics: Metrics,
-    most_responses: int,
+    max_responses: int,
     more: dict[int, str],
 ) -> None:
     placed = Annotated[int, Depends(place)]
 
     async def find(index: placed, model: Wanted = None) -> Served:
-        return _as_wanted(_loaded(models)[index], model)
+        served = _loaded(models)[index]
+        if model is not None and model != served.fingerprint:
+            detail = f"this is {served.model.name} with the fingerprint {served.fingerprint}, not {model}"
+            raise HTTPException(412, detail)
+        return served
 
     found = Annotated[Served, Depends(find)]
 
@@ -116,7 +120,7 @@ def _add_model(
     async def rate_asks(request: AskRequest, served: found) -> RatingAnswer:
         """Ratings for asks, in palate's own protocol."""
         asks = [line.ask() for line in request.asks]
-        ratings = await _rated(served, asks, metrics, most_responses)
+        ratings = await _rated(served, asks, metrics, max_responses)
         lines = [RatingLine.of(ask.id, rating) for ask, rating in zip(asks, ratings, strict=True)]
         return RatingAnswer(ratings=lines)
 
@@ -127,7 +131,7 @@ def _add_model(
             asks = request.asks()
         except PalateError as error:
             raise _unusable("labels", str(error)) from None
-        ratings = await _rated(served, asks, metrics, most_responses)
+        ratings = await _rated(served, asks, metrics, max_responses)
         rewards = []
         for index, rating in enumerate(ratings):
             if rating.scores is None:
@@ -136,10 +140,10 @@ def _add_model(
         return RewardAnswer(rewards=rewards)
 
 
-async def _rated(served: Served, asks: Sequence[Ask], metrics: Metrics, most_responses: int) -> list[Rating]:
+async def _rated(served: Served, asks: Sequence[Ask], metrics: Metrics, max_responses: int) -> list[Rating]:
     responses = sum(len(ask.responses) for ask in asks)
-    if responses > most_responses:
-        raise HTTPException(413, f"{responses} responses in one request; the most is {most_responses}")
+    if responses > max_responses:
+        raise HTTPException(413, f"{responses} responses in one request; the most is {max_responses}")
     try:
         ratings = await asyncio.wrap_future(served.batcher.submit(asks))
     except PalateError:
@@ -152,14 +156,6 @@ async def _rated(served: Served, asks: Sequence[Ask], metrics: Metrics, most_res
 def _unusable(field: str, why: str) -> HTTPException:
     """In the form that a body which cannot be read is told of."""
     return HTTPException(422, [{"loc": ["body", field], "msg": why, "type": "value_error"}])
-
-
-def _as_wanted(served: Served, fingerprint: str | None) -> Served:
-    if fingerprint is not None and fingerprint != served.fingerprint:
-        raise HTTPException(
-            412, f"this is {served.model.name} with the fingerprint {served.fingerprint}, not {fingerprint}"
-        )
-    return served
 
 
 def _loaded(models: Models) -> Sequence[Served]:
@@ -175,10 +171,6 @@ def _health(served: Served) -> Health:
         fingerprint=served.fingerprint,
         order_sensitive=served.order_sensitive,
     )
-
-
-def _all_named(served: Sequence[Served]) -> str:
-    return "there is " + ", ".join(f"{one.number}: {one.model.name} ({one.fingerprint})" for one in served)
 
 
 def _documented(statuses: dict[int, str]) -> dict[int | str, dict[str, object]]:

@@ -10,13 +10,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+import msgspec
+
 from palate.records import Ask, PalateError, Rating, RewardModel
-from palate.serve._merging import rate_together
+from palate.rewards import rate
 from palate.serve._profiles import Profiles, names_user_only
 
 log = logging.getLogger(__name__)  # without the words of errors, which may quote what is known of a person
 
-MOST_CHARACTERS = 4_000_000
+MAX_CHARACTERS = 4_000_000
 """Of the texts in one batch: beyond it nothing is gained, and the first in the batch wait for the last."""
 NOBODY = "knows no user by name: send a view along, or name the benchmark that has the users"
 LONGEST_WAIT = 10
@@ -26,7 +28,7 @@ SHARE_WAITED = 0.01
 
 
 @dataclass(frozen=True)
-class Job:
+class PendingRequest:
     """The asks of one request, and where their ratings go."""
 
     asks: Sequence[Ask]
@@ -52,15 +54,15 @@ class Batcher:
         *,
         profiles: Profiles | None = None,
         wait: float = 0.005,
-        most_responses: int = 256,
+        max_responses: int = 256,
         on_batch: Callable[[int, int], None] | None = None,
     ) -> None:
         self.model = model
         self._profiles = profiles
         self._wait = wait
-        self._most_responses = most_responses
+        self._max_responses = max_responses
         self._on_batch = on_batch or (lambda requests, responses: None)
-        self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[PendingRequest | None] = queue.SimpleQueue()
         self._closed = False
         self._last_took = 0.0
         self._thread = threading.Thread(target=self._work, name=f"palate-{model.name}", daemon=True)
@@ -70,7 +72,7 @@ class Batcher:
         """The ratings to come, one for each ask, in the same order. May be called from any thread."""
         if self._closed:
             raise PalateError(f"{self.model.name} takes no more asks: it is shutting down")
-        job = Job(asks, Future())
+        job = PendingRequest(asks, Future())
         self._waiting.put(job)
         return job.answer
 
@@ -91,13 +93,13 @@ class Batcher:
                 self._answer(wanted)
                 self._last_took = max(time.monotonic() - started, self._last_took / 2)
 
-    def _gather(self) -> tuple[list[Job], bool]:
+    def _gather(self) -> tuple[list[PendingRequest], bool]:
         """Jobs until none has come for a moment, and whether there will be more after them."""
-        batch: list[Job] = []
+        batch: list[PendingRequest] = []
         responses = characters = 0
         wait = max(self._wait, SHARE_WAITED * self._last_took)
         give_up = float("inf")
-        while responses < self._most_responses and characters < MOST_CHARACTERS:
+        while responses < self._max_responses and characters < MAX_CHARACTERS:
             try:
                 job = self._waiting.get(timeout=max(0.0, min(wait, give_up - time.monotonic())) if batch else None)
             except queue.Empty:
@@ -111,7 +113,7 @@ class Batcher:
             characters += job.characters
         return batch, True
 
-    def _answer(self, batch: Sequence[Job]) -> None:
+    def _answer(self, batch: Sequence[PendingRequest]) -> None:
         """Where the model fails on a batch, every request is tried alone: one must not spoil the others."""
         try:
             ratings = iter(self._rate([ask for job in batch for ask in job.asks]))
@@ -144,3 +146,64 @@ def _told(model: RewardModel, error: BaseException) -> PalateError:
     if isinstance(error, PalateError):
         return error
     return PalateError(f"the reward model {model.name!r} failed: {type(error).__name__}: {error}")
+
+
+MAX_MERGED_CHARACTERS = 65_536
+"""Of the responses in one merged ask: more would not fit one pass of a model on a GPU."""
+
+
+def rate_together(model: RewardModel, asks: Sequence[Ask]) -> list[Rating]:
+    """What `rate` gives, with asks merged that show the same view and prompt.
+
+    Only for models that say `pointwise = True`: their score for a response depends on view, prompt and that
+    response alone. A merged rating counts only where it is plain scores. If it has a note, say that the longest
+    response left less room for the view, or no scores at all, each ask is rated alone.
+    """
+    if not getattr(model, "pointwise", False):
+        return rate(model, asks)
+    groups = _groups(asks)
+    found: dict[int, Rating] = {}
+    merged = rate(model, [_merged([asks[index] for index in group]) for group in groups])
+    for group, rating in zip(groups, merged, strict=True):
+        found.update(_split(asks, group, rating))
+    alone = [index for index in range(len(asks)) if index not in found]
+    if alone:
+        found.update(zip(alone, rate(model, [asks[index] for index in alone]), strict=True))
+    return [found[index] for index in range(len(asks))]
+
+
+def _groups(asks: Sequence[Ask]) -> list[list[int]]:
+    groups: list[list[int]] = []
+    open_groups: dict[object, tuple[list[int], int]] = {}
+    for index, ask in enumerate(asks):
+        size = sum(map(len, ask.responses))
+        group, held = open_groups.get(_shared(ask, index), ([], 0))
+        if not group or held + size > MAX_MERGED_CHARACTERS:
+            group, held = [], 0
+            groups.append(group)
+        group.append(index)
+        open_groups[_shared(ask, index)] = group, held + size
+    return groups
+
+
+def _shared(ask: Ask, index: int) -> object:
+    """Equal for asks that may be merged; where the order of the responses was recorded, none may."""
+    if ask.shown is not None:
+        return index
+    parts = tuple((part.kind, part.text, part.content, part.id) for part in ask.view.parts)
+    return ask.view.name, ask.view.user_id, ask.view.by_name, parts, ask.prompt
+
+
+def _merged(asks: Sequence[Ask]) -> Ask:
+    if len(asks) == 1:
+        return asks[0]
+    return msgspec.structs.replace(asks[0], responses=tuple(text for ask in asks for text in ask.responses))
+
+
+def _split(asks: Sequence[Ask], group: Sequence[int], rating: Rating) -> dict[int, Rating]:
+    if len(group) == 1:
+        return {group[0]: rating}
+    if rating.scores is None or rating != Rating(rating.scores):
+        return {}
+    scores = iter(rating.scores)
+    return {index: Rating([next(scores) for _ in asks[index].responses]) for index in group}

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from palate.serve._metrics import Metrics
+from palate.serve._models import Metrics
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -39,12 +39,12 @@ class RefusedRequest(Exception):  # noqa: N818 - an answer, not an error
 class Gate:
     """Refuses what must not reach the model, and counts what passes."""
 
-    def __init__(self, app: App, *, metrics: Metrics, token: str | None, queue: int, most_bytes: int) -> None:
+    def __init__(self, app: App, *, metrics: Metrics, token: str | None, queue: int, max_bytes: int) -> None:
         self._app = app
         self._metrics = metrics
         self._token = token.encode() if token else None
         self._queue = queue
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._held = 0
         self.draining = False
         """Set when the server is told to stop: what was taken is finished, and nothing new is taken."""
@@ -55,7 +55,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        answer = _Answer(send, _header(scope, b"x-request-id"))
+        answer = _Response(send, _header(scope, b"x-request-id"))
         try:
             self._admit(scope)
             if scope["method"] in ("GET", "HEAD"):
@@ -89,7 +89,7 @@ class Gate:
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         announced = _header(scope, b"content-length")
-        too_large = RefusedRequest(413, f"the body is larger than {self._most_bytes} bytes", connection="close")
+        too_large = RefusedRequest(413, f"the body is larger than {self._max_bytes} bytes", connection="close")
         if announced.isdigit() and int(announced) > DISCARDED:
             raise too_large
         try:
@@ -114,17 +114,17 @@ class Gate:
                 raise RefusedRequest(400, "the connection was closed before the body was whole")
             chunk: bytes = message.get("body", b"")
             size += len(chunk)
-            if size <= self._most_bytes:
+            if size <= self._max_bytes:
                 body += chunk
             else:
                 body.clear()
-            if size > DISCARDED or (size > self._most_bytes and not message.get("more_body")):
+            if size > DISCARDED or (size > self._max_bytes and not message.get("more_body")):
                 raise too_large
             if not message.get("more_body"):
                 return bytes(body)
 
 
-class _Answer:
+class _Response:
     """Passes an answer on, remembers its status and puts the request's id on it."""
 
     def __init__(self, send: Send, request_id: str) -> None:

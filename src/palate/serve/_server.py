@@ -20,7 +20,7 @@ from palate.records import PalateError
 from palate.serve._profiles import Profiles
 
 if TYPE_CHECKING:
-    from palate.serve._served import Served
+    from palate.serve._models import Served
 
 TOKEN_VARIABLE = "PALATE_SERVE_TOKEN"
 SHORTEST_TOKEN = 16
@@ -37,10 +37,10 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = 256
     """Responses in one batch, about."""
     queue: int = 1024
-    """Requests held at a time; one more is told to come again."""
-    most_bytes: int = 16 * 2**20
-    """The largest body of a request."""
-    most_responses: int = 4096
+    """Requests held at a time; further requests get 503 with Retry-After."""
+    max_bytes: int = 16 * 2**20
+    """Largest request body in bytes."""
+    max_responses: int = 4096
     """The most responses in one request."""
 
 
@@ -62,16 +62,15 @@ def serve(
 
     from palate.serve._app import make_app
     from palate.serve._gate import Gate
-    from palate.serve._metrics import Metrics
-    from palate.serve._served import Models
+    from palate.serve._models import Metrics, Models
 
     chosen = _checked(settings or ServeSettings())
     models = Models(reward_models)
     with _listen(chosen) as listener:
         token, address = _token(listener), _address(listener)
         metrics = Metrics()
-        app = make_app(models, metrics, most_responses=chosen.most_responses)
-        gate = Gate(app, metrics=metrics, token=token, queue=chosen.queue, most_bytes=chosen.most_bytes)
+        app = make_app(models, metrics, max_responses=chosen.max_responses)
+        gate = Gate(app, metrics=metrics, token=token, queue=chosen.queue, max_bytes=chosen.max_bytes)
         config = uvicorn.Config(gate, log_level="warning", access_log=False, lifespan="off", backlog=BACKLOG)
         server = uvicorn.Server(config)
 
@@ -89,7 +88,7 @@ def serve(
                         profiles=profiles,
                         metrics=metrics,
                         wait=chosen.wait,
-                        most_responses=chosen.batch,
+                        max_responses=chosen.batch,
                         progress=progress or (lambda what, done, total: None),
                     )
                     gc.freeze()  # models are no garbage: looking through them again and again takes long
@@ -117,11 +116,11 @@ def _on_signal(stop: Callable[[int, FrameType | None], None]) -> Iterator[None]:
 
 
 def _checked(settings: ServeSettings) -> ServeSettings:
-    for name in ("batch", "queue", "most_bytes", "most_responses"):
+    for name in ("batch", "queue", "max_bytes", "max_responses"):
         if getattr(settings, name) < 1:
             raise PalateError(f"--{name.replace('_', '-')} is a number from 1")
     if not 0 <= settings.wait <= 10:
-        raise PalateError("--most-wait-ms is a number from 0 to 10000")
+        raise PalateError("--max-wait-ms is a number from 0 to 10000")
     if not 0 <= settings.port <= 65535:
         raise PalateError("--port is a number from 0 to 65535; 0 takes any that is free")
     return settings

@@ -1,4 +1,4 @@
-"""What a simulated user likes: weights on measurable traits and topics of a text, known exactly.
+"""What a simulated user likes: weights on measurable traits and topics of a text, known exactly; and says of it.
 
     utility_u(x) = sum over k of w_uk * clip((trait_k(x) - centre_k) / scale_k, -3, 3)
 
@@ -6,6 +6,10 @@ The taste w_u is a function of the seed and the number in the user's id and of n
 the id knows the truth. It is sparse (two to four traits and one topic) and of length one. Users come in couples,
 0 and 1, 2 and 3 and so on, the second with the opposite taste: over couples the mean taste is exactly zero, and
 what all users like is nothing.
+
+Topics are told by word lists: no model and no download, and any writer can vary them. The lists are English, and
+short: they are there to tell topics apart, not to be complete. What users say of their taste has several wordings
+and no numbers.
 """
 
 from __future__ import annotations
@@ -20,11 +24,59 @@ from functools import lru_cache, partial
 import numpy as np
 
 from palate.engine import TRAITS, load_encoder
-from palate.records import PalateError
-from palate.simulate._topics import TOPICS, topic_share
+from palate.records import Aspect, PalateError, Privileged
+
+_WORD = re.compile(r"[^\W\d_]+")
+
+TOPICS: dict[str, frozenset[str]] = {
+    "food": frozenset(
+        "food cook cooks cooked cooking kitchen bread dough flour cake soup meal meals dinner supper lunch breakfast "
+        "recipe recipes dish dishes oven fridge salt pepper sauce spice spices beans rice cheese fish meat vegetables "
+        "fruit taste tastes flavour plate menu restaurant coffee tea beer wine drink drinks brew brewed brewing roast "
+        "espresso kettle".split()
+    ),
+    "music": frozenset(
+        "music musician musicians song songs sing sings singing singer choir tune tunes melody rhythm guitar piano "
+        "violin drum drums band orchestra concert concerts album albums chord chords radio listen listens listening "
+        "recording recordings beat beats stage jazz opera dance dances dancing".split()
+    ),
+    "books": frozenset(
+        "book books novel novels page pages chapter chapters story stories read reads reader readers reading library "
+        "author authors writer writers poem poems poetry print printed paragraph paragraphs fiction edition notebook "
+        "diary tale tales literature text texts".split()
+    ),
+    "travel": frozenset(
+        "travel travels travelled travelling trip trips journey journeys train trains station bus boat ferry flight "
+        "ticket tickets hotel hostel map maps road roads route routes city cities town towns village abroad country "
+        "countries border luggage suitcase timetable guide museum tour tours visit visits".split()
+    ),
+    "family": frozenset(
+        "family families mother father mum dad parents parent brother sister son daughter child children kids wife "
+        "husband aunt uncle cousin cousins grandmother grandfather grandparents baby relatives wedding birthday "
+        "marriage home".split()
+    ),
+    "nature": frozenset(
+        "nature garden gardens tree trees forest wood woods river lake sea beach mountain mountains hill hills field "
+        "fields bird birds animal animals dog dogs cat cats flower flowers plant plants leaf leaves weather rain snow "
+        "wind sun winter spring summer autumn sky stars walk walks walking".split()
+    ),
+}
+"""The words of each topic."""
+
+
+@lru_cache(maxsize=2**14)
+def topic_share(text: str, topic: str) -> float:
+    """Which share of the words of a text belongs to a topic.
+
+    >>> topic_share("My mother cooks soup.", "food")
+    0.5
+    """
+    words = _WORD.findall(text.lower())
+    return sum(word in TOPICS[topic] for word in words) / max(1, len(words))
+
 
 FARTHEST = 3.0
-"""A text further from the centre than so many scales is no more extreme: nobody's utility is without end."""
+"""A text further from the centre than this many scales is no more extreme: nobody's utility is without end."""
 FEWEST_LOVES, MOST_LOVES = 2, 4
 
 STANDARD: dict[str, tuple[float, float]] = {
@@ -131,3 +183,66 @@ def taste_fingerprint() -> str:
     words = [" ".join(sorted(listed)) for listed in TOPICS.values()]
     known = repr((load_encoder("traits").fingerprint, STANDARD, words, FARTHEST, FEWEST_LOVES, MOST_LOVES))
     return hashlib.sha256(known.encode()).hexdigest()[:16]
+
+
+PHRASES: dict[str, tuple[str, str]] = {
+    "length": ("long texts", "short texts"),
+    "sentence_length": ("long sentences", "short sentences"),
+    "reading_ease": ("easy reading", "demanding prose"),
+    "formality": ("a formal tone", "a casual tone"),
+    "first_person": ("writers who say I", "writers who never say I"),
+    "second_person": ("being spoken to directly", "texts that address nobody"),
+    "questions": ("questions in a text", "texts that ask no questions"),
+    "exclamations": ("exclamation marks", "texts without exclamation marks"),
+    "numbers": ("figures and dates", "texts without figures"),
+    "hedging": ("cautious words such as perhaps", "flat claims without a perhaps"),
+    "list_form": ("lists", "running prose"),
+    "sentiment": ("cheerful words", "gloomy words"),
+    **{f"topic:{topic}": (f"talk of {topic}", f"texts that leave {topic} out") for topic in TOPICS},
+}
+"""How much of a trait and how little of it are called; each stands as the object of a sentence."""
+
+_LIKES = ("I like {}", "Give me {} any day", "I always go for {}", "I am fond of {}")
+_DISLIKES = ("I can do without {}", "I cannot stand {}", "Spare me {}", "I really dislike {}")
+
+
+def reason(taste: Taste, names: Sequence[str], chance: random.Random) -> str:
+    """Why somebody with this taste chose as they did, as they would put it; `names` are what decided.
+
+    >>> reason({"questions": 0.8, "length": -0.6}, ["questions", "length"], random.Random(2))
+    'I like questions in a text, and spare me long texts.'
+    """
+    said = [_clause(name, taste[name], chance) for name in names]
+    later = [clause if clause.startswith("I ") else clause[0].lower() + clause[1:] for clause in said[1:]]
+    return ", and ".join([*said[:1], *later]) + "."
+
+
+def _clause(name: str, weight: float, chance: random.Random) -> str:
+    much, little = PHRASES[name]
+    if weight > 0:
+        return chance.choice(_LIKES).format(much)
+    if chance.random() < 0.5:
+        return chance.choice(_DISLIKES).format(much)
+    return chance.choice(_LIKES).format(little)
+
+
+def private_truth(taste: Taste) -> Privileged:
+    """What the oracle may know: each loved or hated thing as an aspect, and all of them as a narrative."""
+    loved = [PHRASES[name][0] for name, weight in taste.items() if weight > 0]
+    hated = [PHRASES[name][0] for name, weight in taste.items() if weight < 0]
+    # In other words than any reason, so that no reason repeats a private sentence.
+    narrative = [f"What pleases me: {_listed(loved)}."] if loved else []
+    narrative += [f"What puts me off: {_listed(hated)}."] if hated else []
+    return Privileged(
+        narrative=" ".join(narrative), aspects=tuple(_aspect(name, weight) for name, weight in taste.items())
+    )
+
+
+def _aspect(name: str, weight: float) -> Aspect:
+    much, little = PHRASES[name]
+    loved, other = (much, little) if weight > 0 else (little, much)
+    return Aspect(aspect=loved[0].upper() + loved[1:], reason=f"This user prefers {loved} to {other}")
+
+
+def _listed(phrases: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(phrases[:-1]), phrases[-1]]))

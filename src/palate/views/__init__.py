@@ -1,9 +1,8 @@
 """From users to what a model may see of them: views, retrievers, budgets."""
 
 from palate.data import History, Item, Visible, responses_of
-from palate.views._budget import Budget, parse_budget
 from palate.views._build import NO_FURTHER_STRANGER, Missing, ViewBuilder
-from palate.views._render import demographics_part, judgement_part, post_part, values_part
+from palate.views._render import Budget, demographics_part, judgement_part, parse_budget, post_part, values_part
 from palate.views._retrievers import RETRIEVERS, Retriever, Search, make_retriever
 from palate.views._spec import OTHERS, STRANGERS, VIEWS, WRITTEN, Piece, ViewSpec, drawn, parse_view, resolve_views
 from palate.views._written import Writer

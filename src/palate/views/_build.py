@@ -10,8 +10,16 @@ import msgspec
 from palate.data import History, Item, text_key
 from palate.engine import Failure
 from palate.records import Benchmark, Comparison, Judgement, PalateError, Part, Post, User, View
-from palate.views._budget import Budget, counter, fit
-from palate.views._render import aspect_part, demographics_part, judgement_part, post_part, values_part
+from palate.views._render import (
+    Budget,
+    aspect_part,
+    counter,
+    demographics_part,
+    fit,
+    judgement_part,
+    post_part,
+    values_part,
+)
 from palate.views._retrievers import Retriever, Search, make_retriever, rank
 from palate.views._spec import HISTORY, WRITTEN, Piece, ViewSpec
 from palate.views._strangers import Closeness, Strangers

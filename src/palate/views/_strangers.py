@@ -19,7 +19,7 @@ TRIED = 60
 
 
 class Strangers:
-    """Draws strangers for each item anew, the nearest circle first.
+    """Draws strangers for each item by itself, the nearest circle first.
 
     They share the item's category and some of the user's questions where anybody does, so that the control differs
     in the person and not merely in the subject or the batch. Never a stranger: the user, an author of one of the

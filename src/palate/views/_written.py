@@ -19,7 +19,7 @@ PLAN = (
     "Write only the list."
 )
 SHOWN = 6_000
-"""At most so many characters of history are put before the writer, the most relevant first."""
+"""The most characters of history that are put before the writer, the most relevant first."""
 ASPECTS = 5
 MOST_TOKENS = 160
 

@@ -24,7 +24,7 @@ from palate.rewards import Follower, follow
 from palate.stats import Floats
 
 if TYPE_CHECKING:
-    from palate.engine._steps import Steps
+    from palate.engine._incremental import Steps
 
 ROOM = 2
 """Tokens of the reward model's context that are kept free for each token of the policy."""

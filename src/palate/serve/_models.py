@@ -1,4 +1,4 @@
-"""The reward models of one server, each with its identity and its worker."""
+"""The reward models of one server, each with its identity and its worker, and what the server counts."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from palate.records import Ask, PalateError, RewardModel
 from palate.rewards import load_reward_model, rate
 from palate.serve._batcher import Batcher
 from palate.serve._profiles import Profiles
 
-if TYPE_CHECKING:
-    from palate.serve._metrics import Metrics
-
 Report = Callable[[str, int, int], None]
 Status = Literal["loading", "ready", "failed"]
 LONGEST_WAIT = 30
-"""Seconds after which a client is told to ask again, at most, while models are loaded."""
+"""Longest Retry-After in seconds while models are loaded."""
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -56,7 +54,7 @@ class Models:
         profiles: Callable[[], Profiles] | None,
         metrics: Metrics,
         wait: float,
-        most_responses: int,
+        max_responses: int,
         progress: Report,
     ) -> None:
         """Load every model and have it rate one ask, so that the first request waits for nothing."""
@@ -72,7 +70,7 @@ class Models:
                     model,
                     profiles=known,
                     wait=wait,
-                    most_responses=most_responses,
+                    max_responses=max_responses,
                     on_batch=partial(metrics.on_batch, model.name),
                 )
                 self.served.append(Served(number, model, _fingerprint(identity, known), batcher))
@@ -103,3 +101,32 @@ class Models:
 def _fingerprint(identity: dict[str, str], profiles: Profiles | None) -> str:
     known = identity | ({"profiles": profiles.fingerprint} if profiles else {})
     return hashlib.sha256(msgspec.json.encode(known, order="deterministic")).hexdigest()[:16]
+
+
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+class Metrics:
+    """Counters of one server. No text and no user is among them."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        counter, histogram = partial(Counter, registry=self.registry), partial(Histogram, registry=self.registry)
+        sizes = partial(histogram, labelnames=["model"], buckets=SIZES)
+        self.requests = counter("palate_requests", "Requests answered", ["method", "route", "status"])
+        self.seconds = histogram("palate_request_seconds", "Time to answer", ["route"])
+        self.held = Gauge("palate_held_requests", "Requests taken and not yet answered", registry=self.registry)
+        self.batch_requests = sizes("palate_batch_requests", "Requests rated together")
+        self.batch_responses = sizes("palate_batch_responses", "Responses rated together")
+        self.unscored = counter("palate_unscored", "Asks without scores", ["model"])
+        self.failures = counter("palate_failures", "Requests the model failed on", ["model"])
+
+    def on_batch(self, model: str, requests: int, responses: int) -> None:
+        """A batch begins."""
+        self.batch_requests.labels(model).observe(requests)
+        self.batch_responses.labels(model).observe(responses)
+
+    def text(self) -> bytes:
+        """All of it."""
+        return generate_latest(self.registry)

@@ -1,10 +1,48 @@
-"""Smaller batches where memory runs out."""
+"""Using torch where it is there: optional imports, attention kernels, and smaller batches where memory runs out."""
 
 from __future__ import annotations
 
+import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from types import ModuleType
 from typing import TypeVar
+
+from palate.records import PalateError
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import an optional dependency, or say which line installs it."""
+    # Before torch is loaded: threads that spin while they wait stall each other when cores are shared.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise PalateError(
+            f"this needs the package {module!r} ({error}). Install it: pip install 'palate[{extra}]'"
+        ) from error
+
+
+def quiet_transformers() -> ModuleType:
+    """transformers without its own progress bars and advice, which would tear ours apart."""
+    transformers = require("transformers", "local")
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
+def steady_attention() -> AbstractContextManager[None]:
+    """Within this, torch takes kernels that serve texts of any shape.
+
+    On the newest GPUs it prefers those of cuDNN, which are planned anew for each new shape, and batches of texts have
+    one after another. In training they gave gradients that are no numbers, too.
+    """
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    return sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
+
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

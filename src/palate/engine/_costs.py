@@ -30,7 +30,7 @@ class Bound(msgspec.Struct, frozen=True):
     completion_tokens: int = 0
 
 
-class Purse:
+class CostTracker:
     """Counts tokens and money. A request is sent only if its worst case still fits under the cap.
 
     What a server bills for an answer that never arrived is not known here and not counted.
@@ -53,7 +53,7 @@ class Purse:
                 return False
             raise PalateError(
                 f"spent {money(self.usage.cost)} of {money(self._most_spent)}, and the next request could cost "
-                f"{money(price)}; what was answered is kept. Raise most_spent to go on."
+                f"{money(price)}; what was answered is kept. Raise most_spent to continue."
             )
         self._reserved.append(price)
         return True
@@ -62,12 +62,12 @@ class Purse:
         """The request is over."""
         self._reserved.remove(self._price(bound.prompt_tokens, bound.completion_tokens))
 
-    def pay(self, bound: Bound, said: object) -> None:
+    def pay(self, bound: Bound, usage: object) -> None:
         """Count what the server says it used; where it says nothing, the worst case is what it cost."""
-        if not isinstance(said, Mapping):
+        if not isinstance(usage, Mapping):
             self.usage.cost += self._price(bound.prompt_tokens, bound.completion_tokens)
             return
-        prompt, completion = _count(said.get("prompt_tokens")), _count(said.get("completion_tokens"))
+        prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
         self.usage.prompt_tokens += prompt
         self.usage.completion_tokens += completion
         self.usage.cost += self._price(prompt, completion)

@@ -18,8 +18,7 @@ import msgspec
 
 from palate.records import Benchmark, Card, Comparison, Judgement, PalateError, User
 from palate.simulate._pool import Offer, pool
-from palate.simulate._taste import Taste, contributions, taste_of, user_id, utility
-from palate.simulate._wording import private_truth, reason
+from palate.simulate._taste import Taste, contributions, private_truth, reason, taste_of, user_id, utility
 
 NOISE = 0.2
 """In units of utility, whose spread over texts is about one."""
@@ -38,7 +37,7 @@ def simulate(
     texts: str = "mini",
     data_dir: Path | None = None,
 ) -> Benchmark:
-    """Simulated users, each with so many past judgements and so many items to be predicted.
+    """Simulated users, each with past judgements and with items to be predicted.
 
     `texts` are those of `mini`, which are the same everywhere, or of `stackexchange`, from the data folder.
 
@@ -49,7 +48,7 @@ def simulate(
     if users < 2 or users % 2 or judgements < 0 or items < 1 or not 0 < noise < math.inf or seed < 0:
         raise PalateError(
             f"cannot simulate users={users}, judgements={judgements}, items={items}, noise={noise:g}, seed={seed}: "
-            "there have to be 2 users and 1 item at the least, users in couples, noise above 0, and no number below 0"
+            "there have to be at least 2 users and 1 item, users in couples, noise above 0, and no number below 0"
         )
     offers = pool(seed, texts, data_dir)
     if judgements + items > len(offers):
@@ -81,15 +80,15 @@ def simulate_by_options(
     data_dir: Path | None = None,
 ) -> Benchmark:
     """The benchmark that `sim,users=50,seed=1` means."""
-    return simulate(
-        seed=_whole("seed", seed),
-        users=_whole("users", users),
-        judgements=_whole("judgements", judgements),
-        items=_whole("items", items),
-        noise=_number("noise", noise),
-        texts=texts,
-        data_dir=data_dir,
-    )
+    counts = {"seed": seed, "users": users, "judgements": judgements, "items": items}
+    for name, text in counts.items():
+        if not (text.isascii() and text.isdigit()):
+            raise PalateError(f"option {name}={text}: expected a whole number")
+    try:
+        spread = float(noise)
+    except ValueError:
+        raise PalateError(f"option noise={noise}: expected a number") from None
+    return simulate(**{name: int(text) for name, text in counts.items()}, noise=spread, texts=texts, data_dir=data_dir)
 
 
 def ceiling(comparisons: Sequence[Comparison], noise: float = NOISE) -> float:
@@ -181,16 +180,3 @@ def _card(seed: int, noise: float, texts: str, comparisons: Sequence[Comparison]
             "most texts were changed by small edits, to vary what users care for",
         ),
     )
-
-
-def _whole(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise PalateError(f"option {name}={text}: expected a whole number")
-    return int(text)
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise PalateError(f"option {name}={text}: expected a number") from None

@@ -1,4 +1,4 @@
-"""What a judge said: its text as it is read, with one spelling for what looks alike, and what of it stands.
+"""What a judge wrote: its text as it is read, with one spelling for what looks alike, and what of it stands.
 
 Texts of any length are read whole, since a verdict may stand at either end and what contradicts it anywhere. So
 every pass, here and in the rules for verdicts and grades, takes time in proportion to the text and no more.
@@ -11,15 +11,15 @@ import unicodedata
 from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
-class Said(NamedTuple, Generic[Found]):
+class Statement(NamedTuple, Generic[Value]):
     """A verdict or a grade, and where in the cleaned text it stands."""
 
     start: int
     end: int
-    value: Found
+    value: Value
 
 
 _ANSWER = "(?:answer|verdict|choice|winner|preference|decision|final|result|score|grade|rating)"
@@ -81,10 +81,10 @@ _CORRECTION = re.compile(
 )
 
 
-def settle(said: list[Said[Found]], text: str) -> Found | None:
+def settle(statements: list[Statement[Value]], text: str) -> Value | None:
     """What stands after corrections; None for a contradiction."""
-    value: Found | None = said[0].value
-    for earlier, later in pairwise(said):
+    value: Value | None = statements[0].value
+    for earlier, later in pairwise(statements):
         if _CORRECTION.search(text, earlier.end, later.end):
             value = later.value
         elif later.value != value:

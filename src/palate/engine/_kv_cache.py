@@ -1,7 +1,7 @@
-"""Texts that grow side by side: tokens, keys, values and last states of what was read, in one block of memory.
+"""The KV cache of texts that grow side by side: tokens, keys, values and last states, in one block of memory.
 
-Each text has a row of it. What belongs to the text stands at the row's beginning; its tips, the ways to go on that
-were last read, stand further right. When texts go on, the tips that they go on with are moved to the left, all at once.
+Each text has a row. The text itself is at the beginning of its row; its branches, the continuations that were last
+read, are further right. When a text continues with one of its branches, that branch is moved to the left.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BLOCK = 16
 
 
 @dataclass(frozen=True)
-class Tips:
+class Branches:
     """What each of some rows of tokens has beyond its text; in which column the first begins, and how far each next."""
 
     rows: Sequence[list[int]] = ()
@@ -27,14 +27,14 @@ class Tips:
     apart: int = 0
 
 
-class Growing:
-    """Some texts, by their place, and what was read of them."""
+class KVCache:
+    """The keys, values and last states of some texts, by their place."""
 
     def __init__(self, count: int, keys: Tensor, states: Tensor) -> None:
         """Of no token yet, in a model's shapes: (layers, 2, heads, 0, size) and (0, width)."""
         self.ids: list[list[int]] = [[] for _ in range(count)]
         """The tokens of each text that were read and belong to it."""
-        self.tips = [Tips()] * count
+        self.branches = [Branches()] * count
         self.places = list(range(count))
         """Whose row each is."""
         self._rows = list(range(count))
@@ -73,26 +73,26 @@ class Growing:
             self.places[row], self._rows[place] = place, row
 
     def settle(self, beginnings: Mapping[int, list[int]]) -> None:
-        """Bring texts to these beginnings as far as they were read: by falling back, or by going on with a tip."""
+        """Bring texts to these beginnings as far as they were read: by falling back, or by taking over a branch."""
         moves: list[tuple[int, int, int]] = []
         for place, ids in beginnings.items():
-            kept = same(self.ids[place], ids)
+            kept = common_prefix(self.ids[place], ids)
             if kept == len(self.ids[place]):
                 moves += self._go_on(place, ids[kept:])
             else:
                 self.ids[place] = ids[:kept]
-            self.tips[place] = Tips()
+            self.branches[place] = Branches()
         if moves:
             row, source, target = torch.tensor(moves).to(self._held.device).T
             self._held[:, :, row, :, target] = self._held[:, :, row, :, source]
             self._states[row, target] = self._states[row, source]
 
     def _go_on(self, place: int, ids: list[int]) -> list[tuple[int, int, int]]:
-        """Take over the longest beginning of these tokens that a tip has; of each its row, column and new column."""
-        tips, target = self.tips[place], len(self.ids[place])
-        number, tip = max(enumerate(tips.rows), key=lambda pair: same(pair[1], ids), default=(0, []))
-        taken, source = same(tip, ids), tips.first + number * tips.apart
-        self.ids[place] = [*self.ids[place], *tip[:taken]]
+        """Take over the longest beginning of these tokens that a branch has; of each its row, column and new column."""
+        branches, target = self.branches[place], len(self.ids[place])
+        number, branch = max(enumerate(branches.rows), key=lambda pair: common_prefix(pair[1], ids), default=(0, []))
+        taken, source = common_prefix(branch, ids), branches.first + number * branches.apart
+        self.ids[place] = [*self.ids[place], *branch[:taken]]
         if source == target:  # it stands where it belongs
             return []
         return [(self._rows[place], source + at, target + at) for at in range(taken)]
@@ -111,8 +111,8 @@ class Growing:
         return self._held[:, :, self._rows[place], :, self._columns(place, number, 0, end)]
 
     def _columns(self, place: int, number: int, start: int, end: int) -> list[int]:
-        shared, tips = len(self.ids[place]), self.tips[place]
-        beyond = tips.first + number * tips.apart - shared
+        shared, branches = len(self.ids[place]), self.branches[place]
+        beyond = branches.first + number * branches.apart - shared
         return [*range(start, min(end, shared)), *range(max(start, shared) + beyond, end + beyond)]
 
 
@@ -120,7 +120,7 @@ def _in_blocks(columns: int) -> int:
     return -(-columns // BLOCK) * BLOCK
 
 
-def same(one: Sequence[object], other: Sequence[object]) -> int:
+def common_prefix(one: Sequence[object], other: Sequence[object]) -> int:
     """How many tokens two rows, or characters two texts, begin with alike."""
     most = min(len(one), len(other))
     if one[:most] == other[:most]:  # mostly so

@@ -21,7 +21,7 @@ _FIRST = 0xBF58476D1CE4E5B9 - (1 << 64)
 _SECOND = 0x94D049BB133111EB - (1 << 64)
 
 
-class Draw:
+class GumbelSampler:
     """Draws tokens from logits at one temperature and top_p, with no state.
 
     `top_p` keeps the fewest tokens whose probability adds up to it; tokens exactly as likely as the last one

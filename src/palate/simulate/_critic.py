@@ -1,4 +1,4 @@
-"""The critic `sim`: a simulated user says how much they like a text, and is right by definition."""
+"""The critic and the reward model `sim`: simulated users say how much they like a text, right by definition."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from palate.records import Ask, Comparison, Completion, Draft, Grade, PalateErro
 from palate.simulate._taste import contributions, is_simulated, taste_fingerprint, taste_of, utility
 
 
-class SimulatedCritic:
-    """The true utility of any text for any simulated user. It needs no file: the user's id tells the taste."""
-
+class _Simulated:
     name = "sim"
 
     @property
     def fingerprint(self) -> str:
         """Changes with whatever could change a utility."""
         return f"sim-{taste_fingerprint()}"
+
+
+class SimulatedCritic(_Simulated):
+    """The true utility of any text for any simulated user. It needs no file: the user's id tells the taste."""
 
     def require(self, items: Sequence[Comparison | Completion]) -> None:
         """Only simulated users have a known utility."""
@@ -31,19 +33,13 @@ class SimulatedCritic:
         return [_mark(draft) for draft in drafts]
 
 
-class SimulatedReward:
+class SimulatedReward(_Simulated):
     """The same as a reward model: the utility of whoever the view is of. The truth, for checks, and no model.
 
     It rates as the user that the view names, a stranger where it is a stranger's; one that names nobody is unscored.
     """
 
-    name = "sim"
     knows_users = True
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes with whatever could change a utility."""
-        return f"sim-{taste_fingerprint()}"
 
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """The utility of each response."""
