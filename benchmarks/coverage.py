@@ -35,6 +35,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from palate.evaluation import RatedItem
+from palate.stats import Units, shared_units
 from palate.stats._intervals import (
     ANYWHERE,
     GAIN,
@@ -49,7 +50,6 @@ from palate.stats._intervals import (
     paired_differences,
     ratio,
 )
-from palate.stats._units import Units, shared_units
 
 CONCENTRATION = 4.0
 """Beta(4 m, 4 (1 - m)): a fifth of the variance of single answers lies between users."""

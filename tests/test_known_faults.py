@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from palate import Ask, Benchmark, Rating, evaluate, load_benchmark
-from palate.evaluation import RATINGS
-from palate.evaluation._asks import make_ask
+from palate.evaluation import RATINGS, make_ask
 from palate.records import View
 from palate.runs import open_run
 from palate.stats._intervals import Quantity, Resamples, paired_differences, ratio

@@ -11,10 +11,9 @@ from planted_audits import benchmark_of, choice, with_conflicts, written
 from rich.console import Console
 
 from palate.audit import BenchmarkAudit, audit_benchmark, audit_document
+from palate.audit._amounts import intraclass_correlation, measure_fields, measure_power
 from palate.audit._conflicts import find_conflicts
 from palate.audit._leaks import find_leaks
-from palate.audit._power import intraclass_correlation, measure_power
-from palate.audit._thin import measure_fields
 from palate.evaluation import Ratings, rated_item
 from palate.records import Aspect, Benchmark, Judgement, PalateError, Post, Privileged, User
 from palate.report import document_markdown, print_document

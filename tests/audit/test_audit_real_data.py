@@ -8,7 +8,7 @@ import pytest
 
 from palate.audit import audit_benchmark
 from palate.audit._conflicts import find_conflicts
-from palate.audit._shortcuts import measure_positions
+from palate.audit._habits import measure_positions
 from palate.data import load_benchmark
 from palate.evaluation import Ratings, rated_item
 

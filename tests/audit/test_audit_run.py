@@ -14,10 +14,10 @@ from planted_audits import run_of
 from rich.console import Console
 
 import palate.audit
-from palate.audit import Cell, RunAudit, audit_document, audit_run
-from palate.audit._difference import group_test
+from palate.audit import RunAudit, audit_document, audit_run
+from palate.audit._fairness import group_test
 from palate.evaluation import Grouping, RatedItem, Ratings, Slice, groupings, shown_groups, summarise
-from palate.evaluation._grouping import NOT_GIVEN, OTHER
+from palate.evaluation._slices import NOT_GIVEN, OTHER
 from palate.records import PalateError
 from palate.report import document_markdown, print_document
 from palate.runs import open_run
@@ -41,7 +41,7 @@ def test_a_group_served_twenty_points_worse_is_found(tmp_path: Path) -> None:
         assert gap.q < 0.05
         assert gap.low is not None and gap.high is not None and 0 < gap.low < 0.2 < gap.high
     assert len(gaps) == 2
-    cells = {cell.value: cell for cell in audit.cells if cell.view == "none"}
+    cells = {cell.value: cell for cell in audit.slices if cell.view == "none"}
     assert (cells["north"].users, cells["south"].users, cells["south"].n) == (40, 30, 360)
     assert audit.findings[0].severity == "warning" and "south is served" in audit.findings[0].text
     for text in forms(audit):
@@ -56,7 +56,7 @@ def test_no_difference_is_not_found(tmp_path: Path) -> None:
     assert not any(one.severity == "warning" for one in audit.findings)
 
 
-def shown(cells: Sequence[Cell | Slice]) -> set[tuple[object, ...]]:
+def shown(cells: Sequence[Slice]) -> set[tuple[object, ...]]:
     return {(one.rm, one.view, one.by, one.value, one.n, one.users, one.accuracy) for one in cells}
 
 
@@ -65,13 +65,13 @@ def test_large_groups_are_tested_whatever_small_ones_there_are(tmp_path: Path) -
     shares = {"north": (0.9, 0.9), "south": (0.6, 0.6), "erewhon": (0.75, 0.75), "atlantis": (0.75, 0.75)}
     run = run_of(sizes, shares, tmp_path)
     audit = audit_run(run)
-    assert {(cell.value, cell.users) for cell in audit.cells} == {("north", 40), ("south", 30), (OTHER, 7)}
+    assert {(cell.value, cell.users) for cell in audit.slices} == {("north", 40), ("south", 30), (OTHER, 7)}
     assert {gain.value for gain in audit.gains} == {"north", "south", OTHER}
     assert all((gap.best, gap.worst) == ("north", "south") and gap.q < 0.05 for gap in audit.gaps)
     (hidden,) = audit.hidden
     assert (hidden.cells, hidden.users) == (2, 7)
     assert "2 groups with 7 users counted as (other)" in " ".join(forms(audit)[0].split())
-    assert shown(audit.cells) == shown(summarise(open_run(run)).slices), "one rule for every output"
+    assert shown(audit.slices) == shown(summarise(open_run(run)).slices), "one rule for every output"
     for text in forms(audit):
         assert "atlantis" not in text and "erewhon" not in text
 
@@ -81,14 +81,14 @@ def test_a_single_small_group_takes_the_next_smallest_for_company(tmp_path: Path
     shares = {"north": (0.9, 0.9), "south": (0.6, 0.6), "atlantis": (0.75, 0.75)}
     run = run_of(sizes, shares, tmp_path)
     audit = audit_run(run)
-    assert {(cell.value, cell.users) for cell in audit.cells} == {("north", 40), ("south and others", 33)}
+    assert {(cell.value, cell.users) for cell in audit.slices} == {("north", 40), ("south and others", 33)}
     assert audit.findings[0].severity == "warning" and "south and others is served" in audit.findings[0].text
-    assert shown(audit.cells) == shown(summarise(open_run(run)).slices)
+    assert shown(audit.slices) == shown(summarise(open_run(run)).slices)
 
 
 def test_all_groups_small(tmp_path: Path) -> None:
     audit = audit_run(run_of({"lilliput": 8, "atlantis": 4}, {"lilliput": (1, 1), "atlantis": (0, 0)}, tmp_path))
-    assert audit.cells == audit.gaps == audit.gains == []
+    assert audit.slices == audit.gaps == audit.gains == []
     assert any("No group can be shown" in one.text for one in audit.findings)
     for text in forms(audit):
         assert "atlantis" not in text and "lilliput" not in text
@@ -97,8 +97,8 @@ def test_all_groups_small(tmp_path: Path) -> None:
 def test_a_smaller_least_shows_more(tmp_path: Path) -> None:
     run = run_of({"lilliput": 8, "atlantis": 7}, {"lilliput": (1, 1), "atlantis": (0, 0)}, tmp_path)
     audit = audit_run(run, least=5)
-    assert audit_run(run, least=8).cells == []
-    assert {cell.value for cell in audit.cells} == {"lilliput", "atlantis"}
+    assert audit_run(run, least=8).slices == []
+    assert {cell.value for cell in audit.slices} == {"lilliput", "atlantis"}
     assert audit.gaps[0].gap == 1.0
 
 
@@ -183,7 +183,7 @@ def test_users_whom_the_profile_harms_are_counted_beside_chance_and_named_only_w
     assert 12 <= harm.worse <= 20 and harm.clearly_worse > 4 * harm.clearly_worse_by_chance
     assert harm.q < 0.05
     south = next(gain for gain in audit.gains if gain.value == "south")
-    assert south.gain < -0.5 and south.q < 0.05
+    assert south.difference < -0.5 and south.q < 0.05
     assert any("makes it worse for south" in one.text for one in audit.findings)
     assert audit.harmed_users is None
     for text in forms(audit):
@@ -213,7 +213,7 @@ def test_an_unfinished_run_is_told_so(tmp_path: Path) -> None:
 def test_a_run_without_groups_is_told_so(tmp_path: Path) -> None:
     run = run_of({"north": 12}, EVEN, tmp_path, items=3)
     audit = audit_run(run)
-    assert audit.cells == audit.hidden == []
+    assert audit.slices == audit.hidden == []
     assert any("no groups" in one.text for one in audit.findings)
 
 

@@ -11,8 +11,7 @@ from planted_audits import benchmark_of, choice, written
 
 from palate.audit import BenchmarkAudit, audit_benchmark
 from palate.audit._conflicts import find_conflicts, measure_self_agreement, pair_codes
-from palate.audit._habits import length_leaning, measure_habit, shuffle_test
-from palate.audit._shortcuts import measure_positions
+from palate.audit._habits import length_leaning, measure_habit, measure_positions, shuffle_test
 from palate.evaluation import Ratings, rated_item
 from palate.records import Benchmark, Comparison, User
 

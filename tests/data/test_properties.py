@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palate.data import check_benchmark, load_benchmark, write_benchmark
-from palate.data._dates import normalise_date
+from palate.data._wire import normalise_date
 from palate.records import (
     Aspect,
     Benchmark,

@@ -69,7 +69,7 @@ def result_of(found: Credits, rm: str, view: str) -> Result:
 def gain_of(found: Credits, rm: str, view: str, over: str) -> Gain:
     value, low, high = interval(found[rm, view] - found[rm, over])
     p = 0.0004 if low > 0 or high < 0 else 0.4
-    return Gain(rm=rm, view=view, over=over, n=300, users=USERS, gain=value, low=low, high=high, p=p, q=p * 1.5)
+    return Gain(rm=rm, view=view, over=over, n=300, users=USERS, difference=value, low=low, high=high, p=p, q=p * 1.5)
 
 
 def difference_of(found: Credits, view: str, rm: str, than: str) -> Difference:

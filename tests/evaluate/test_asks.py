@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.data import load_benchmark
-from palate.evaluation._asks import in_benchmark_order, make_ask, presented_order
+from palate.evaluation import in_benchmark_order, make_ask
+from palate.evaluation._run import presented_order
 from palate.records import Comparison, PalateError, Rating, View
 from palate.runs import sample_items as sample
 

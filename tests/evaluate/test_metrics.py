@@ -11,7 +11,7 @@ from scipy import stats
 
 from palate import Ask, Rating
 from palate.evaluation import Gain, RatedItem, Ratings, Result, Summary, compare, evaluate, item_cards
-from palate.evaluation._baseline import over_baseline
+from palate.evaluation._paired import over_baseline
 from palate.records import Benchmark, Card, Comparison, PalateError, Post, User
 from palate.runs import open_run
 from palate.stats import Resamples, false_discovery
@@ -138,7 +138,7 @@ PEOPLE = {name: [0, 0, 0] for name in ("ann", "bob", "cat", "dan", "eve", "fay",
 def test_gains_over_none_and_over_a_stranger(tmp_path: Path) -> None:
     summary = run(benchmark(PEOPLE), Told("m", sees("m")), out=tmp_path, views=("none", "posts:1", "swapped"))
     gains: dict[tuple[str, str], Gain] = {(gain.view, gain.over): gain for gain in summary.gains}
-    assert {key: gain.gain for key, gain in gains.items()} == {
+    assert {key: gain.difference for key, gain in gains.items()} == {
         ("posts:1", "none"): 1.0,
         ("posts:1", "swapped"): 1.0,
         ("swapped", "none"): 0.0,
@@ -151,7 +151,7 @@ def test_gains_over_none_and_over_a_stranger(tmp_path: Path) -> None:
 def test_a_model_that_never_reads_the_profile_gains_exactly_nothing(tmp_path: Path) -> None:
     summary = run(benchmark(PEOPLE), Told("m", likes_good), out=tmp_path, views=("none", "posts:1", "swapped"))
     for gain in summary.gains:
-        assert (gain.gain, gain.low, gain.high, gain.p) == (0, 0, 0, 1)
+        assert (gain.difference, gain.low, gain.high, gain.p) == (0, 0, 0, 1)
 
 
 def test_gains_are_measured_where_there_is_a_profile(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_gains_are_measured_where_there_is_a_profile(tmp_path: Path) -> None:
     summary = run(held, Told("m", sees("m")), out=tmp_path, views=("none", "posts:1", "swapped"))
     assert result(summary, "m", "posts:1").empty == 6
     assert result(summary, "m", "posts:1").accuracy == 0.75
-    gains = {(gain.view, gain.over): (gain.n, gain.gain) for gain in summary.gains}
+    gains = {(gain.view, gain.over): (gain.n, gain.difference) for gain in summary.gains}
     assert gains["posts:1", "none"] == gains["posts:1", "swapped"] == (18, 1.0)
     assert any("6 of 24 items have nothing to show" in warning for warning in summary.warnings)
 
@@ -375,7 +375,7 @@ def test_a_gain_that_few_users_carry_is_warned_of(tmp_path: Path) -> None:
         benchmark({name: [0, 0, 0] for name in names}), Told("m", answer), out=tmp_path, views=("none", "posts:1")
     )
     [gain] = summary.gains
-    assert gain.gain == 0.2 and gain.q < 0.05
+    assert gain.difference == 0.2 and gain.q < 0.05
     assert gain.carried_by is not None and 1 < gain.carried_by < 8
     few = [warning for warning in summary.warnings if "few users carry this" in warning]
     assert bool(few) == (gain.carried_by <= 3)

@@ -4,15 +4,15 @@ import msgspec
 import pytest
 from report_sample import sample_summary
 
-from palate.evaluation._groups import condensed, groups, is_control, telling_differences, view_kind, views
-from palate.evaluation._reading import readings
+from palate.evaluation._findings import readings
+from palate.evaluation._order import condensed, groups, is_control, telling_differences, view_kind, views
 from palate.evaluation._results import Gain, Summary
 
 
 def gain(value: float, over: str, *, clear: bool = True, view: str = "posts:5", rm: str = "embedding") -> Gain:
     half = abs(value) / 2 if clear else abs(value) + 0.02
     return Gain(
-        rm=rm, view=view, over=over, n=300, users=60, gain=value, low=value - half, high=value + half,
+        rm=rm, view=view, over=over, n=300, users=60, difference=value, low=value - half, high=value + half,
         p=0.001 if clear else 0.3, q=0.002 if clear else 0.4,
     )  # fmt: skip
 

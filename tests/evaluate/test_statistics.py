@@ -273,7 +273,7 @@ class TestPairedDifferences:
     def test_holds_the_value_and_agrees_with_the_test_about_zero(self, sums: list[float]) -> None:
         found = difference(sums)
         assert found.low is not None and found.high is not None
-        assert -1 <= found.low <= found.value + 1e-12 and found.value - 1e-12 <= found.high <= 1
+        assert -1 <= found.low <= found.difference + 1e-12 and found.difference - 1e-12 <= found.high <= 1
         if found.p >= 0.05:
             assert found.low <= 0 <= found.high
         if found.p < 0.045:
@@ -397,7 +397,7 @@ class TestCarriedBy:
         noise = np.random.default_rng(0).normal(0, 0.02, 100)
         few = difference([*(0.9 * np.ones(8)), *noise[8:]])
         many = difference((noise + 0.07).tolist())
-        assert few.value == pytest.approx(many.value, abs=0.01)
+        assert few.difference == pytest.approx(many.difference, abs=0.01)
         assert few.carried_by is not None and few.carried_by <= 8
         assert many.carried_by is not None and many.carried_by > 30
 

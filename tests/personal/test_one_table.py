@@ -55,7 +55,7 @@ def gain(summary: Summary, over: str) -> tuple[float, float, float]:
     view = next(one.view for one in summary.results if one.view not in ("none", "swapped"))
     found = next(one for one in summary.gains if (one.rm, one.view, one.over) == ("per-user", view, over))
     assert found.low is not None and found.high is not None
-    return found.gain, found.low, found.high
+    return found.difference, found.low, found.high
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

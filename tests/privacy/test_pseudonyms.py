@@ -12,7 +12,7 @@ import pytest
 
 from palate.cli import main
 from palate.data import Pseudonyms, load_benchmark, pseudonym_key, pseudonymise, scrub, write_benchmark
-from palate.data._rewrite import Rewriter
+from palate.data._deidentify import Rewriter
 from palate.records import Benchmark, PalateError
 
 KEY = "a key that only this test knows"
@@ -79,7 +79,7 @@ def test_same_key_same_pseudonyms_and_another_key_others() -> None:
 
 def test_the_key_is_made_once_and_for_the_owner_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PALATE_PSEUDONYM_KEY", raising=False)
-    monkeypatch.setattr("palate.data._pseudonyms.key_file", lambda: tmp_path / "palate" / "pseudonym.key")
+    monkeypatch.setattr("palate.data._deidentify.key_file", lambda: tmp_path / "palate" / "pseudonym.key")
     key = pseudonym_key()
     assert pseudonym_key() == key and len(key) == 64
     assert [file.name for file in (tmp_path / "palate").iterdir()] == ["pseudonym.key"]

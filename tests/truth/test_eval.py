@@ -41,26 +41,26 @@ def measured(held: Benchmark, out: Path, model: object, view: str) -> dict[str, 
 def test_a_taste_in_past_choices_is_found_and_coins_are_not(shape: str, tmp_path: Path) -> None:
     found = measured(table(shape, consistency=0.7), tmp_path, Habit(), "judgements:8")
     # Whoever follows their taste in 70% of choices and tosses a coin in the others is foretold in 85% at best.
-    assert 0.2 < found["none"].gain < 0.4
-    assert 0.2 < found["swapped"].gain < 0.45
+    assert 0.2 < found["none"].difference < 0.4
+    assert 0.2 < found["swapped"].difference < 0.45
     assert all(map(is_clear_gain, found.values()))
     nothing = measured(table(shape, consistency=0.0), tmp_path, Habit(), "judgements:8")
     assert not all(map(is_clear_gain, nothing.values()))
-    assert all(abs(gain.gain) < 0.1 for gain in nothing.values())
+    assert all(abs(gain.difference) < 0.1 for gain in nothing.values())
 
 
 def test_a_taste_for_ones_own_topics_is_found_in_posts_and_coins_are_not(tmp_path: Path) -> None:
     found = measured(posts_only(0.7), tmp_path, "overlap", "posts:4")
-    assert 0.25 < found["none"].gain < 0.4 and is_clear_gain(found["none"])
-    assert 0.2 < found["swapped"].gain < 0.45 and is_clear_gain(found["swapped"])
+    assert 0.25 < found["none"].difference < 0.4 and is_clear_gain(found["none"])
+    assert 0.2 < found["swapped"].difference < 0.45 and is_clear_gain(found["swapped"])
     nothing = measured(posts_only(0.0), tmp_path, "overlap", "posts:4")
     assert not all(map(is_clear_gain, nothing.values()))
 
 
 def test_what_a_group_likes_is_found_in_demographics_and_coins_are_not(tmp_path: Path) -> None:
     found = measured(demographics_only(0.7), tmp_path, Habit(), "demographics")
-    assert 0.25 < found["none"].gain < 0.45 and is_clear_gain(found["none"])
-    assert 0.25 < found["swapped"].gain < 0.45 and is_clear_gain(found["swapped"])
+    assert 0.25 < found["none"].difference < 0.45 and is_clear_gain(found["none"])
+    assert 0.25 < found["swapped"].difference < 0.45 and is_clear_gain(found["swapped"])
     nothing = measured(demographics_only(0.0), tmp_path, Habit(), "demographics")
     assert not all(map(is_clear_gain, nothing.values()))
 
@@ -68,13 +68,13 @@ def test_what_a_group_likes_is_found_in_demographics_and_coins_are_not(tmp_path:
 def test_a_ranking_does_not_give_its_own_answer_away(tmp_path: Path) -> None:
     """Whoever ranks at random has no taste, though what they took once they took again."""
     gain = measured(table("rankings", consistency=0.0), tmp_path, "overlap", "judgements:8")["swapped"]
-    assert abs(gain.gain) < 0.1 and not is_clear_gain(gain)
+    assert abs(gain.difference) < 0.1 and not is_clear_gain(gain)
 
 
 def test_what_everybody_likes_of_a_topic_is_not_taken_for_the_persons_taste(tmp_path: Path) -> None:
     found = measured(topics(), tmp_path, Habit(), "judgements:4")
-    assert found["none"].gain > 0.1 and is_clear_gain(found["none"])
-    assert abs(found["swapped"].gain) < 0.05 and not is_clear_gain(found["swapped"])
+    assert found["none"].difference > 0.1 and is_clear_gain(found["none"])
+    assert abs(found["swapped"].difference) < 0.05 and not is_clear_gain(found["swapped"])
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, "posts", "demographics"])

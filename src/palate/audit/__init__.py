@@ -2,7 +2,7 @@
 
 from palate.audit._audit import audit, audit_document, write_audit
 from palate.audit._benchmark import audit_benchmark
-from palate.audit._results import (
+from palate.audit._benchmark_results import (
     Amounts,
     BenchmarkAudit,
     CellSize,
@@ -11,22 +11,19 @@ from palate.audit._results import (
     Habit,
     Leaks,
     Lengths,
-    Positions,
+    PositionHabits,
     Power,
     Reach,
     SelfAgreement,
     Spread,
 )
 from palate.audit._run import audit_run
-from palate.audit._run_results import Cell, CellGain, Gap, Harm, HarmedUser, Hidden, RunAudit
-from palate.audit._selftest import SelfTest, Tried, selftest
-from palate.audit._selftest_document import selftest_document
+from palate.audit._run_results import Gap, Harm, HarmedUser, Hidden, RunAudit, SliceGain
+from palate.audit._selftest import SelfTest, Tried, selftest, selftest_document
 
 __all__ = [
     "Amounts",
     "BenchmarkAudit",
-    "Cell",
-    "CellGain",
     "CellSize",
     "Conflicts",
     "Field",
@@ -37,12 +34,13 @@ __all__ = [
     "Hidden",
     "Leaks",
     "Lengths",
-    "Positions",
+    "PositionHabits",
     "Power",
     "Reach",
     "RunAudit",
     "SelfAgreement",
     "SelfTest",
+    "SliceGain",
     "Spread",
     "Tried",
     "audit",

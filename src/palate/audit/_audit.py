@@ -6,7 +6,7 @@ from pathlib import Path
 
 from palate.audit._benchmark import audit_benchmark
 from palate.audit._benchmark_document import benchmark_document
-from palate.audit._results import BenchmarkAudit
+from palate.audit._benchmark_results import BenchmarkAudit
 from palate.audit._run import audit_run
 from palate.audit._run_document import run_document
 from palate.audit._run_results import RunAudit

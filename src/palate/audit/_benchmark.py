@@ -7,16 +7,13 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from palate.audit._amounts import measure_amounts
+from palate.audit._amounts import measure_amounts, measure_fields, measure_power
+from palate.audit._benchmark_findings import findings
+from palate.audit._benchmark_results import BenchmarkAudit
 from palate.audit._conflicts import find_conflicts
-from palate.audit._controls import Measured, measure_controls, measure_impersonal, reaches
-from palate.audit._findings import findings
+from palate.audit._controls import Measured, luck, luck_of_strangers, measure_controls, measure_impersonal, reaches
+from palate.audit._habits import measure_lengths, measure_positions
 from palate.audit._leaks import find_leaks
-from palate.audit._luck import luck, luck_of_strangers
-from palate.audit._power import measure_power
-from palate.audit._results import BenchmarkAudit
-from palate.audit._shortcuts import measure_lengths, measure_positions
-from palate.audit._thin import measure_fields
 from palate.data import check_benchmark, load_benchmark
 from palate.evaluation import SMALLEST_GROUP
 from palate.records import Benchmark, PalateError
@@ -37,8 +34,8 @@ def audit_benchmark(
     """Say how far one gets without knowing the user, how often users disagree, and what would mislead.
 
     The impersonal model is trained where it can be; with `impersonal` true it must be, with false it is not.
-    With `runs`, the ratings of the controls are kept in that folder and the same call goes on where an
-    earlier one stopped; without, they are thrown away.
+    With `runs`, the ratings of the controls are kept in that folder, and calling it again resumes;
+    without, they are thrown away.
     """
     check_least(least)
     folder = Path(data_dir) if data_dir else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from palate.audit._results import BenchmarkAudit, Field, Habit, Reach, Spread
+from palate.audit._benchmark_results import BenchmarkAudit, Field, Habit, Reach, Spread
 from palate.evaluation import MOST_GROUPS
 from palate.report import (
     ABSENT,

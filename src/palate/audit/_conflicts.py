@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.audit._results import Conflicts, SelfAgreement
+from palate.audit._benchmark_results import Conflicts, SelfAgreement
 from palate.evaluation import RatedItem, Ratings
 from palate.stats import GAIN, SHARE, Floats, Quantity, Resamples, intervals, ratio
 

@@ -1,4 +1,4 @@
-"""How far models get that do not know the user, measured like any other model."""
+"""How far models get that do not know the user, measured like any other model, and how far by luck."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import msgspec
 import numpy as np
 from scipy import stats
 
-from palate.audit._luck import luck
-from palate.audit._results import Reach
+from palate.audit._benchmark_results import Reach
 from palate.evaluation import EVALUATION, Ratings, default_views, evaluate
 from palate.personal import IMPERSONAL, train
 from palate.records import Ask, Benchmark, Part, Rating, RewardModel, View
@@ -21,6 +20,7 @@ from palate.stats import GAIN, Floats, Resamples, false_discovery, intervals, pa
 MOST_READ = 1_500
 """Items for the control that reads profiles: finding the posts that suit each question takes time."""
 PROMPT_OVERLAP = "prompt-overlap"
+COINS = 200
 
 
 class PromptOverlap:
@@ -108,7 +108,7 @@ def _p_value(one: Measured, spread: float, seed: int) -> float:
     [found] = paired_differences([over_chance], Resamples(one.ratings.n_clusters, seed=seed))
     if spread == 0.0:
         return found.p
-    return max(found.p, float(2 * stats.norm.sf(abs(found.value) / spread)))
+    return max(found.p, float(2 * stats.norm.sf(abs(found.difference) / spread)))
 
 
 def _reach(one: Measured, p: float, q: float, seed: int) -> Reach:
@@ -126,3 +126,32 @@ def _reach(one: Measured, p: float, q: float, seed: int) -> Reach:
         p=p,
         q=q,
     )
+
+
+def luck_of_strangers(ratings: Ratings) -> float:
+    """The same if no text were judged twice: plain guessing, item by item."""
+    chances = np.array([1 / len(item.responses) for item in ratings.items])
+    return float(np.sqrt(np.sum(chances * (1 - chances))) / len(chances))
+
+
+def luck(ratings: Ratings, seed: int) -> float:
+    """The standard deviation of the accuracy of coins that give every text one score, whoever asks.
+
+    A model that ignores the user is right or wrong about a text for everybody at once. Where a thousand texts are
+    judged by thousands of users, it may be some points off guessing without knowing anything, and resampling users
+    does not show it.
+    """
+    codes: dict[tuple[str, str], int] = {}
+    most = max(len(item.responses) for item in ratings.items)
+    places = np.zeros((len(ratings.items), most), dtype=np.intp)
+    for row, item in enumerate(ratings.items):
+        found = [codes.setdefault((item.prompt, text), len(codes) + 1) for text in item.responses]
+        places[row, : len(found)] = found
+    preferred = np.array([item.preferred for item in ratings.items])
+    random = np.random.default_rng(seed)
+    accuracies = []
+    for _ in range(COINS):
+        scores = random.random(len(codes) + 1)
+        scores[0] = -1.0  # stands where an item has fewer responses than the longest
+        accuracies.append(float(np.mean(scores[places].argmax(axis=1) == preferred)))
+    return float(np.std(accuracies))

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from palate.audit._benchmark_results import Habit, Lengths, PositionHabits
 from palate.audit._conflicts import pair_codes
-from palate.audit._results import Habit
 from palate.evaluation import RatedItem, Ratings
-from palate.records import Comparison
+from palate.records import Benchmark, Comparison
 from palate.stats import Floats, Quantity, Resamples, intervals, ratio
 
 SHUFFLES = 1_999
@@ -23,6 +23,8 @@ _LARGE = 300
 """Judgements of a stratum from which it is cheaper to hold all of its users than all pairs of them."""
 
 Codes = NDArray[np.intp]
+QUARTERS = 4
+FEWEST_IN_QUARTER = 10
 
 
 class Lean(msgspec.Struct, frozen=True):
@@ -189,3 +191,40 @@ def shuffle_test(taken: Floats, units: Codes, strata: Codes, seed: int, shuffles
         drawn = statistic(departures[np.argsort(keys, axis=1)])
         as_large += int(np.count_nonzero(drawn >= observed * (1 - 1e-9) - 1e-12))
     return (as_large + 1) / (shuffles + 1)
+
+
+def measure_lengths(ratings: Ratings, seed: int) -> Lengths:
+    """How often the chosen response is the longest of all, and the shortest of all."""
+    lean = length_leaning(ratings)
+    return Lengths(
+        longest=float(np.mean(ratings.longer > 0)),
+        shortest=float(np.mean(ratings.longer < 0)),
+        habit=measure_habit(ratings, lean, seed) if len(lean.rows) else None,
+    )
+
+
+def measure_positions(benchmark: Benchmark, ratings: Ratings, seed: int) -> PositionHabits | None:
+    """What people chose by where they saw it, and how much users differ in that."""
+    recorded = {item.id: item for item in benchmark.comparisons if item.shown is not None}
+    rows = [row for row, item in enumerate(ratings.items) if item.id in recorded]
+    if not rows:
+        return None
+    items = [recorded[ratings.items[row].id] for row in rows]
+    places = [item.shown[item.preferred] for item in items if item.shown is not None]
+    firsts, users = np.array(places) == 0, ratings.users[rows]
+    over_time, p = None, 1.0
+    if all(item.date for item in items) and len(items) >= QUARTERS * FEWEST_IN_QUARTER:
+        order = sorted(range(len(items)), key=lambda place: items[place].date or "")
+        parts = np.array_split(order, QUARTERS)
+        over_time = [float(firsts[part].mean()) for part in parts]
+        quarters = np.repeat(np.arange(QUARTERS), [len(part) for part in parts])
+        p = shuffle_test(firsts[order].astype(np.float64), quarters, users[order], seed)
+    return PositionHabits(
+        n=len(places),
+        chosen=[float(share) for share in np.bincount(places) / len(places)],
+        chance=float(np.mean([1 / len(item.responses) for item in items])),
+        habit=measure_habit(ratings, position_leaning(ratings, recorded), seed),
+        over_time=over_time,
+        over_time_p=p,
+        over_time_q=1.0,
+    )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from palate.audit._results import Leaks
+from palate.audit._benchmark_results import Leaks
 from palate.data import History, private_sentences
 from palate.records import Benchmark, Comparison, Judgement, Post, User, came_before
 from palate.runs import Progress

@@ -9,7 +9,7 @@ import msgspec
 from palate.audit._benchmark import check_least
 from palate.audit._fairness import Key, measure_gains, measure_groups
 from palate.audit._harm import harmed_users, measure_harm
-from palate.audit._run_findings import run_findings
+from palate.audit._run_document import run_findings
 from palate.audit._run_results import Hidden, RunAudit
 from palate.evaluation import (
     EVALUATION,
@@ -48,7 +48,7 @@ def audit_run(
     pairs = [((rm, view), (rm, "none")) for rm, view in keys if view != "none" and "none" in views]
     fields = groupings(ratings)
     shown = [shown_groups(ratings, field, least) for field in fields if not field.is_nearly_id]
-    cells, gaps = measure_groups(ratings, keys, shown, least, seed, progress)
+    slices, gaps = measure_groups(ratings, keys, shown, least, seed, progress)
     hidden = [_hidden(ratings, field, least) for field in fields]
     audit = RunAudit(
         run=str(opened.folder),
@@ -63,7 +63,7 @@ def audit_run(
         views=views,
         findings=[],
         gaps=sorted(gaps, key=lambda gap: (gap.q, -gap.gap)),
-        cells=cells,
+        slices=slices,
         hidden=[one for one in hidden if one is not None],
         harms=measure_harm(ratings, pairs, seed, progress),
         gains=measure_gains(ratings, pairs, shown, least, seed),

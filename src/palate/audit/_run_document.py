@@ -1,13 +1,14 @@
-"""The audit of a run, put into words."""
+"""The audit of a run, put into words: who is served worse than others, and who by being known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from palate.audit._run_results import CellGain, Gap, RunAudit
+from palate.audit._run_results import Gap, RunAudit, SliceGain
 from palate.report import (
     CLEAR,
     Document,
+    Finding,
     Note,
     Section,
     Table,
@@ -18,8 +19,10 @@ from palate.report import (
     percent_interval,
     points,
     points_interval,
+    warnings_first,
 )
 
+MOST_NAMED = 5
 MOST_ROWS = 12
 """Rows of a table in a terminal; the Markdown file and `--json` have all."""
 _FOOTNOTE = (
@@ -27,6 +30,80 @@ _FOOTNOTE = (
     "q holds the false discovery rate over the whole "
     "table, with all fields, models and views."
 )
+
+
+def run_findings(audit: RunAudit) -> list[Finding]:
+    """Everything worth saying, warnings first."""
+    found = [*_state_findings(audit), *_gaps_findings(audit), *_gains_findings(audit), *_harm_findings(audit)]
+    return warnings_first(found)
+
+
+def _state_findings(audit: RunAudit) -> Iterator[Finding]:
+    if not audit.complete:
+        yield Finding("warning", "Not every item is rated yet; the numbers will change.", "Finish the run first.")
+    if not (audit.slices or audit.hidden):
+        yield Finding(
+            "note",
+            "The run has no groups: its items carry no category and its users no demographics.",
+            "Add traits or categories to the benchmark and run again.",
+        )
+    elif not audit.slices:
+        yield Finding(
+            "note",
+            f"No group can be shown: no field has two groups of {audit.least} users or more.",
+            "Use broader groups, or more users.",
+        )
+
+
+def _gaps_findings(audit: RunAudit) -> Iterator[Finding]:
+    clear = sorted((gap for gap in audit.gaps if gap.q < CLEAR), key=lambda gap: -gap.gap)
+    for gap in clear[:MOST_NAMED]:
+        yield Finding(
+            "warning",
+            f"{gap.rm}, {gap.view}: by {gap.by}, {gap.worst} is served {points(-gap.gap)} points worse than {gap.best} "
+            f"(q {chance_of_error(gap.q)}).".replace("−", ""),
+            "Look at the items of the worst served before using the model for them.",
+        )
+    if len(clear) > MOST_NAMED:
+        yield Finding("warning", f"{len(clear) - MOST_NAMED} more gaps are clear; the table has them.")
+    if audit.gaps and not clear:
+        yield Finding("good", f"Of {count(len(audit.gaps), 'gap')} tested, none is more than chance would give.")
+    tested = {gap.by for gap in audit.gaps}
+    if tested and (untested := [one.by for one in audit.hidden if one.by not in tested]):
+        yield Finding("note", f"Not tested, because the groups are too small or too many: {', '.join(untested)}.")
+
+
+def _gains_findings(audit: RunAudit) -> Iterator[Finding]:
+    worse = sorted((one for one in audit.gains if one.difference < 0 and one.q < CLEAR), key=lambda one: one.difference)
+    for one in worse[:MOST_NAMED]:
+        yield Finding(
+            "warning",
+            f"{one.rm}, {one.view}: the profile makes it worse for {one.value} ({one.by}), by "
+            f"{points(-one.difference).removeprefix('+')} points.",
+            "Leave the profile out for this group, or find out what it says of them.",
+        )
+    if audit.gains and not worse:
+        yield Finding("good", "No group that is shown is clearly served worse with the profile than without.")
+
+
+def _harm_findings(audit: RunAudit) -> Iterator[Finding]:
+    if not audit.harms:
+        yield Finding(
+            "note",
+            "The run has no profile view beside `none`: who is served worse by being known cannot be told.",
+            "Run with --view none and a profile view.",
+        )
+    for harm in audit.harms:
+        if harm.q < CLEAR and harm.clearly_worse > harm.clearly_worse_by_chance:
+            yield Finding(
+                "warning",
+                f"{harm.rm}, {harm.view}: {harm.clearly_worse} of {count(harm.users, 'user')} are clearly served worse "
+                f"with the profile ({percent(harm.clearly_worse / harm.users)}), where chance gives "
+                f"{harm.clearly_worse_by_chance:.1f}.",
+                "--users names them.",
+            )
+    if audit.harms and not any(harm.q < CLEAR for harm in audit.harms):
+        yield Finding("good", "No more users are clearly served worse with the profile than chance would give.")
 
 
 def run_document(audit: RunAudit, *, whole: bool = False) -> Document:
@@ -38,7 +115,7 @@ def run_document(audit: RunAudit, *, whole: bool = False) -> Document:
         findings=audit.findings,
         sections=[
             *_gaps(audit, whole=whole),
-            *_cells(audit, whole=whole),
+            *_slices(audit, whole=whole),
             *_harm(audit),
             *_gains(audit, whole=whole),
             *_harmed(audit),
@@ -49,15 +126,7 @@ def run_document(audit: RunAudit, *, whole: bool = False) -> Document:
 def _gaps(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
     shown = audit.gaps if whole else audit.gaps[:MOST_ROWS]
     titles = ("field", "best served", "worst served", "gap", "95%", "q")
-    tables = [
-        Table(
-            title=f"{rm}, {view}",
-            titles=titles,
-            words=3,
-            rows=[_gap_row(gap) for gap in shown if (gap.rm, gap.view) == (rm, view)],
-        )
-        for rm, view in dict.fromkeys((gap.rm, gap.view) for gap in shown)
-    ]
+    tables = _by_model([((gap.rm, gap.view), _gap_row(gap)) for gap in shown], titles, words=3)
     notes = [
         f"{_field(one.by)}: {count(one.cells, 'group')} with {count(one.users, 'user')} {one.reason}."
         for one in audit.hidden
@@ -72,6 +141,16 @@ def _gaps(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
             small_print=[_FOOTNOTE],
             terminal=True,
         )
+
+
+def _by_model(
+    rows: Sequence[tuple[tuple[str, str], tuple[str, ...]]], titles: tuple[str, ...], words: int
+) -> list[Table]:
+    """A table for each model and view, in the order of their first rows."""
+    return [
+        Table(title=", ".join(key), titles=titles, words=words, rows=[row for own, row in rows if own == key])
+        for key in dict.fromkeys(own for own, _ in rows)
+    ]
 
 
 def _gap_row(gap: Gap) -> tuple[str, ...]:
@@ -90,15 +169,15 @@ def _field(by: str) -> str:
     return by.removeprefix("demographics.")
 
 
-def _cells(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
+def _slices(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
     """In a terminal, the groups behind the clear gaps, or behind the first one where none is clear."""
     gaps = audit.gaps if whole else [gap for gap in audit.gaps if gap.q < CLEAR][:3] or audit.gaps[:1]
     wanted = {(gap.by, gap.rm, gap.view) for gap in gaps}
     tables = []
-    for by, rm, view in dict.fromkeys((cell.by, cell.rm, cell.view) for cell in audit.cells):
+    for by, rm, view in dict.fromkeys((cell.by, cell.rm, cell.view) for cell in audit.slices):
         if not whole and (by, rm, view) not in wanted:
             continue
-        cells = {cell.value: cell for cell in audit.cells if (cell.by, cell.rm, cell.view) == (by, rm, view)}
+        cells = {cell.value: cell for cell in audit.slices if (cell.by, cell.rm, cell.view) == (by, rm, view)}
         order = natural_order(cells) or sorted(cells, key=lambda value: -cells[value].accuracy)
         rows = [
             (
@@ -143,20 +222,12 @@ def _harm(audit: RunAudit) -> Iterator[Section]:
 
 
 def _gains(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
-    ordered = sorted(audit.gains, key=lambda one: one.gain)
+    ordered = sorted(audit.gains, key=lambda one: one.difference)
     shown = ordered if whole else ordered[:MOST_ROWS]
     if not shown:
         return
     titles = ("field", "group", "gain", "95%", "q", "users")
-    tables = [
-        Table(
-            title=f"{rm}, {view}",
-            titles=titles,
-            words=2,
-            rows=[_gain_row(one) for one in shown if (one.rm, one.view) == (rm, view)],
-        )
-        for rm, view in dict.fromkeys((one.rm, one.view) for one in shown)
-    ]
+    tables = _by_model([((one.rm, one.view), _gain_row(one)) for one in shown], titles, words=2)
     more = len(ordered) - len(shown)
     notes = (
         [Note(f"{count(more, 'more group gains', 'more groups gain')} more: --out writes them all.")] if more else []
@@ -169,9 +240,9 @@ def _gains(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
     )
 
 
-def _gain_row(one: CellGain) -> tuple[str, ...]:
+def _gain_row(one: SliceGain) -> tuple[str, ...]:
     interval = points_interval(one.low, one.high)
-    return (_field(one.by), one.value, points(one.gain), interval, chance_of_error(one.q), f"{one.users:,}")
+    return (_field(one.by), one.value, points(one.difference), interval, chance_of_error(one.q), f"{one.users:,}")
 
 
 def _harmed(audit: RunAudit) -> Iterator[Section]:

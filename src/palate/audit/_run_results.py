@@ -9,23 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
+from palate.evaluation import Slice
 from palate.report import Finding
-
-
-class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """How one group is served by one model under one view."""
-
-    rm: str
-    view: str
-    by: str
-    """`category`, `difficulty`, `known` (judgements that a trained model could learn from) or `demographics.FIELD`."""
-    value: str
-    n: int
-    """Scored items of the group."""
-    users: int
-    accuracy: float
-    low: float | None
-    high: float | None
+from palate.stats import PairedTest
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,21 +44,16 @@ class Hidden(msgspec.Struct, frozen=True, kw_only=True):
     """Why, and what they are counted as."""
 
 
-class CellGain(msgspec.Struct, frozen=True, kw_only=True):
-    """What the profile does for one group: accuracy with it minus accuracy with `none`, on the same items."""
+class SliceGain(PairedTest, frozen=True, kw_only=True):
+    """What the profile does for one group: accuracy with it minus accuracy with `none`, on the same items.
+
+    q holds the false discovery rate over all groups, models and views.
+    """
 
     rm: str
     view: str
     by: str
     value: str
-    n: int
-    users: int
-    gain: float
-    low: float | None
-    high: float | None
-    p: float
-    q: float
-    """With the false discovery rate held over all groups, models and views."""
 
 
 class Harm(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,9 +106,9 @@ class RunAudit(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]
     """The verdict, warnings first."""
     gaps: list[Gap]
-    cells: list[Cell]
+    slices: list[Slice]
     hidden: list[Hidden]
     harms: list[Harm]
-    gains: list[CellGain]
+    gains: list[SliceGain]
     harmed_users: list[HarmedUser] | None
     """Only where users were asked for."""

@@ -7,7 +7,7 @@ the view shows it, and whoever reads coins should not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from palate.data import load_benchmark, text_key
 from palate.evaluation import Ratings, default_views, gains, is_clear_gain, rated_item
 from palate.records import Ask, Benchmark, Comparison, Judgement, PalateError, View
+from palate.report import Document, Finding, Section, Table
 from palate.rewards import Overlap
 from palate.runs import Progress, ViewLine, sample_items
 from palate.stats import Floats, Resamples
@@ -32,6 +33,11 @@ Taste = Literal["length", "topic", "group"]
 Labels = Literal["planted", "coins", "strangers"]
 Places = NDArray[np.intp]
 """For each item, the place of one of its responses; -1 for none."""
+_TASTES: dict[Taste, str] = {
+    "length": "half of the people like the longer response and half the shorter, and their past choices show it",
+    "topic": "people like the response that shares most words with what they wrote before",
+    "group": "half of the groups like the longer response and half the shorter",
+}
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,14 +238,28 @@ class _Measurement:
             for one in gains(self._ratings, [READER], self._views, Resamples(self._ratings.n_clusters, self._seed))
         }
         over = [found.get((profile, none)), found.get((profile, swapped))]
-        sizes = [one.gain if one else 0.0 for one in over]
+        sizes = [one.difference if one else 0.0 for one in over]
         return sizes[0], sizes[1], all(one is not None and is_clear_gain(one) for one in over)
 
     def _credit(self, taken: Places, expected: Places) -> Floats:
         return np.where(expected < 0, 1 / self._options, (taken == expected).astype(float))
 
 
-class _Lengths:
+class _ByLength:
+    """Which of the responses of each choice is the longest, and which the shortest."""
+
+    def __init__(self, choices: Sequence[Comparison | Judgement]) -> None:
+        lengths = [[len(text) for text in choice.responses] for choice in choices]
+        self._options = np.array([len(one) for one in lengths])
+        self._longest = np.array([int(np.argmax(one)) for one in lengths])
+        self._shortest = np.array([int(np.argmin(one)) for one in lengths])
+
+    def _chosen(self, wanted: Places, share: float, draw: np.random.Generator) -> Places:
+        """What is wanted in this share of the choices, and a coin's choice in the others."""
+        return np.where(draw.random(len(wanted)) < share, wanted, draw.integers(self._options))
+
+
+class _Lengths(_ByLength):
     """Some people love the longer response and some the shorter; their past choices tell which."""
 
     taste: Taste = "length"
@@ -266,16 +286,13 @@ class _Lengths:
             for built in shown
         ]
         self._owner = np.unique(owners, return_inverse=True)[1]
-        lengths = [[len(text) for text in choice.responses] for choice in choices]
-        self._options = np.array([len(one) for one in lengths])
-        self._longest = np.array([int(np.argmax(one)) for one in lengths])
-        self._shortest = np.array([int(np.argmin(one)) for one in lengths])
+        super().__init__(choices)
         self._real = np.array([choice.preferred for choice in choices])
 
     def plant(self, share: float, draw: np.random.Generator) -> tuple[Places, list[Places]]:
         tastes = draw.permutation(np.resize([True, False], int(self._owner.max()) + 1))
         wanted = np.where(tastes[self._owner], self._longest, self._shortest)
-        taken = np.where(draw.random(len(wanted)) < share, wanted, draw.integers(self._options))
+        taken = self._chosen(wanted, share, draw)
         return taken[self._asked], self._read(taken)
 
     def real(self) -> list[Places]:
@@ -316,7 +333,7 @@ class _Topics:
         return self._expected
 
 
-class _Groups:
+class _Groups(_ByLength):
     """Every group loves the longer or the shorter response, and the reader knows which."""
 
     taste: Taste = "group"
@@ -333,16 +350,12 @@ class _Groups:
             for built in shown
         ]
         self._groups = len(codes)
-        lengths = [[len(text) for text in item.responses] for item in items]
-        self._options = np.array([len(one) for one in lengths])
-        self._longest = np.array([int(np.argmax(one)) for one in lengths])
-        self._shortest = np.array([int(np.argmin(one)) for one in lengths])
+        super().__init__(items)
 
     def plant(self, share: float, draw: np.random.Generator) -> tuple[Places, list[Places]]:
         tastes = draw.permutation(np.resize([True, False], self._groups))
         wanted = self._wanted(tastes, self._own)
-        taken = np.where(draw.random(len(wanted)) < share, wanted, draw.integers(self._options))
-        return taken, [self._wanted(tastes, groups) for groups in self._shown]
+        return self._chosen(wanted, share, draw), [self._wanted(tastes, groups) for groups in self._shown]
 
     def real(self) -> list[Places]:
         raise AssertionError("what groups love is not known from the labels alone")
@@ -363,3 +376,63 @@ def _most_words(items: Sequence[Comparison], views: Sequence[View | None]) -> Pl
         best = max(scores)
         found.append(scores.index(best) if scores.count(best) == 1 else -1)
     return np.array(found)
+
+
+def selftest_document(found: SelfTest) -> Document:
+    """The table of tries, and what follows from it."""
+    rows = [
+        (
+            _labels(one),
+            f"{one.points:+.1f}" if one.points else "nothing",
+            f"{one.over_none:+.1f}",
+            f"{one.over_stranger:+.1f}",
+            f"{one.called} of {one.tries}",
+        )
+        for one in found.tried
+    ]
+    titles = ("labels", "worth", "over none", "over strangers", "said to use the person")
+    return Document(
+        name="Self-test",
+        title=found.benchmark,
+        size=f"{found.items:,} items, {found.users:,} users, {found.view}, seed {found.seed}",
+        lead=f"Planted: {_TASTES[found.taste]}.",
+        findings=list(conclusions(found)),
+        sections=[Section(title="Tries", blocks=[Table(titles=titles, words=1, rows=rows)], terminal=True)],
+    )
+
+
+def _labels(one: Tried) -> str:
+    names = {"planted": "planted taste", "coins": "coins", "strangers": "real, strangers shown"}
+    return names[one.labels]
+
+
+def conclusions(found: SelfTest) -> Iterator[Finding]:
+    """What the tries say of the measurement, in plain words."""
+    nulls = [one for one in found.tried if not one.points]
+    alarms, tries = sum(one.called for one in nulls), sum(one.tries for one in nulls)
+    if alarms > max(2, 0.1 * tries):
+        yield Finding(
+            "warning", f"False alarms: {alarms} of {tries}. This is too many: do not trust a gain that this data shows."
+        )
+    else:
+        yield Finding("good", f"False alarms: {alarms} of {tries}.")
+    smallest = found.smallest_found
+    largest = max(one.points for one in found.tried)
+    if smallest is None:
+        yield Finding(
+            "warning",
+            f"This measurement would not show an effect of {largest:g} points: it was found in fewer than {FOUND:.0%} "
+            "of the tries. If a run on this data shows no gain, that says little. More users or items, or a view that "
+            "shows more, would help.",
+        )
+    else:
+        yield Finding(
+            "good",
+            f"This measurement would show a taste that is worth {smallest:g} points to whoever knows it. If a run on "
+            "this data shows no gain, a model that reads people as well as this reader would have found a taste of "
+            "that size.",
+        )
+    if found.shown < 0.9 * found.items:
+        yield Finding(
+            "note", f"Only {found.shown:,} of {found.items:,} items have anything to show; the others tell nothing."
+        )

@@ -54,7 +54,7 @@ data.command("palate.cli.data:list_benchmarks", name="list", help="List the benc
 data.command("palate.cli.data:show", help="Show what a benchmark holds, with an example.")
 data.command("palate.cli.data:check", help="Find every error in a benchmark, and what could mislead.")
 data.command("palate.cli.data:convert", help="Write any benchmark as a folder in palate's own format.")
-data.command("palate.cli.export_user:export_user", help="Write everything held on one user to a file.")
+data.command("palate.cli.data:export_user", help="Write everything held on one user to a file.")
 data.command("palate.cli.data:schema", help="Print or write the JSON Schemas of the formats.")
 
 BAD_INPUT = 2

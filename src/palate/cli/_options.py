@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 Many = Annotated[list[str] | None, Parameter(negative="")]
+Folders = Annotated[list[Path] | None, Parameter(negative="")]
 Flag = Annotated[bool, Parameter(negative="")]
+Resample = Literal["auto", "users", "users-and-items"]
 
 
 @Parameter(name="*")
@@ -35,22 +37,53 @@ class ViewOptions:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """Where a run goes and how it is drawn."""
+class JsonOption:
+    """How a result is printed."""
 
-    seed: NonNegativeInt = 0
-    """Seed of everything that is drawn at random."""
-    out: Path = Path("runs")
-    """Folder in which run folders are made."""
-    data: Path | None = None
-    """Folder of data sets that palate does not ship [default: $PALATE_DATA]."""
     json: Flag = False
     """Print one JSON object, and nothing else, on standard output."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class DataOptions(JsonOption):
+    """Where data sets lie."""
+
+    data: Path | None = None
+    """Folder of data sets that palate does not ship [default: $PALATE_DATA]."""
 
     @property
     def given(self) -> dict[str, Any]:
         """As the functions take it."""
-        return {"seed": self.seed, "out": self.out, "data_dir": self.data}
+        return {"data_dir": self.data}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SeedOptions(DataOptions):
+    """What is drawn at random."""
+
+    seed: NonNegativeInt = 0
+    """Seed of everything that is drawn at random."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """As the functions take it."""
+        return {**super().given, "seed": self.seed}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(SeedOptions):
+    """Where a run goes and how it is drawn."""
+
+    out: Path = Path("runs")
+    """Folder in which run folders are made."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """As the functions take it."""
+        return {**super().given, "out": self.out}
 
 
 @Parameter(name="*")

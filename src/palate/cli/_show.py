@@ -1,29 +1,68 @@
-"""What every command that measures prints at its end."""
+"""What every command that measures shows: a bar while it runs, and its result at the end."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 if TYPE_CHECKING:
+    from palate.cli._options import RunOptions
     from palate.runs import RunSummary
+
+Settings = ParamSpec("Settings")
+SummaryType = TypeVar("SummaryType", bound="RunSummary")
+
+
+@contextmanager
+def progress_bar(*, show: bool = True) -> Iterator[Callable[[str, int, int], None]]:
+    """Gives a function that is told what is being done, how much of it is done, and how much there is."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not (show and console.is_terminal)) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def report(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield report
+
+
+def print_json(value: object, *, indent: int = 0) -> None:
+    """Print one JSON object, and nothing else, on standard output."""
+    import msgspec
+
+    text = msgspec.json.encode(value)
+    sys.stdout.write((msgspec.json.format(text, indent=indent) if indent else text).decode() + "\n")
 
 
 def show(summary: RunSummary, *, json: bool, users: bool = True) -> None:
     """Write the report of a run; print its tables for a person, or the object for a program."""
-    import msgspec
-
     from palate.runs import open_run, write_report
 
     run = open_run(Path(summary.run))
     document = write_report(run, summary, users=users)
     if json:
-        shown = summary if users else run.experiment.without_users(summary)
-        sys.stdout.write(msgspec.json.encode(shown).decode() + "\n")
-        return
-    from rich.console import Console
-
+        return print_json(summary if users else run.experiment.without_users(summary))
     from palate.report import print_document
 
     console = Console()
@@ -31,3 +70,16 @@ def show(summary: RunSummary, *, json: bool, users: bool = True) -> None:
     console.print()
     page = (run.folder / "report.html").resolve().as_uri()
     console.print("Report:", page, markup=False, highlight=False, soft_wrap=True)
+    return None
+
+
+def measure_and_show(
+    run: RunOptions, measure: Callable[Settings, SummaryType], *args: Settings.args, **kwargs: Settings.kwargs
+) -> SummaryType:
+    """Measure with a bar, write the report of the run, and print it."""
+    with progress_bar(show=not run.json) as progress:
+        given: dict[str, Any] = {**kwargs, **run.given, "progress": progress}
+        summary = measure(*args, **given)
+        progress("writing the report", 0, 1)
+        show(summary, json=run.json)
+    return summary

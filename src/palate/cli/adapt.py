@@ -24,7 +24,7 @@ def adapt(
     out
         Where to write the model that knows them. By default in place.
     data
-        Where data sets lie that palate does not ship. Default: the environment variable PALATE_DATA.
+        Folder of data sets that palate does not ship [default: $PALATE_DATA].
     """
     from palate.data import load_benchmark
     from palate.personal import adapt_users, load_personal

@@ -49,24 +49,20 @@ def best_of_n(
     k
         How many samples to choose from; may be repeated [default: 1, 2, 4 and so on up to N].
     """
-    from palate.cli._progress import progress_bar
-    from palate.cli._show import show
+    from palate.cli._show import measure_and_show
     from palate.downstream import Drawing
     from palate.downstream import best_of_n as measure
 
-    with progress_bar(show=not run.json) as progress:
-        summary = measure(
-            benchmark,
-            policy,
-            rm or ["embedding"],
-            critic,
-            views=view,
-            policy_views=policy_view or ["none"],
-            drawing=Drawing(**vars(sampling)),
-            steps=k,
-            **views.given,
-            **run.given,
-            progress=progress,
-        )
-        progress("writing the report", 0, 1)
-        show(summary, json=run.json)
+    measure_and_show(
+        run,
+        measure,
+        benchmark,
+        policy,
+        rm or ["embedding"],
+        critic,
+        views=view,
+        policy_views=policy_view or ["none"],
+        drawing=Drawing(**vars(sampling)),
+        steps=k,
+        **views.given,
+    )

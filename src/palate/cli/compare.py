@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated, Literal
 
-from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
+
+from palate.cli._options import JsonOption, Resample
+
+JSON = JsonOption()
 
 
 def compare(
@@ -15,9 +16,9 @@ def compare(
     second: Path,
     /,
     *,
-    resample: Literal["auto", "users", "users-and-items"] = "auto",
+    resample: Resample = "auto",
     seed: NonNegativeInt = 0,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    options: JsonOption = JSON,
 ) -> None:
     """Compare every model of one run with every model of another, on the items that both rated.
 
@@ -32,21 +33,18 @@ def compare(
         same ones.
     seed
         Seed of the resamples.
-    json
-        Print one JSON object, and nothing else, on standard output.
     """
-    import msgspec
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from palate.cli._show import print_json
     from palate.evaluation import compare as pair
     from palate.evaluation import few_carry
 
     found = pair(first, second, seed=seed, resample=resample)
-    if json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
-        return
+    if options.json:
+        return print_json(found)
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("view", "model", "against"):
         table.add_column(title, overflow="fold")
@@ -73,3 +71,4 @@ def compare(
         style="dim",
         highlight=False,
     )
+    return None

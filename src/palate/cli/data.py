@@ -1,43 +1,37 @@
-"""`palate data`: list, show, check and convert benchmarks."""
+"""`palate data`: list, show, check and convert benchmarks, and export what is held on one person."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
+from palate.cli._options import DataOptions, Flag, Folders
+
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from palate.data import Summary
+    from palate.data import BenchmarkSummary
     from palate.records import Benchmark, Comparison, Completion, User
 
-DataFolder = Annotated[Path | None, Parameter(name="--data")]
-AsJson = Annotated[bool, Parameter(name="--json", negative=())]
-Force = Annotated[bool, Parameter(negative=())]
+DATA = DataOptions()
 HAS_ERRORS = 2
 SHOWN_CATEGORIES = 12
 
 
-def list_benchmarks(*, data: DataFolder = None, as_json: AsJson = False) -> None:
-    """List the benchmarks that have a name, and whether they can be loaded here.
-
-    Parameters
-    ----------
-    data
-        Folder of data sets that palate does not ship [default: $PALATE_DATA].
-    as_json
-        Print JSON.
-    """
+def list_benchmarks(*, options: DataOptions = DATA) -> None:
+    """List the benchmarks that have a name, and whether they can be loaded here."""
     from rich.table import Table
 
     from palate import data as benchmarks
+    from palate.cli._show import print_json
 
-    listings = benchmarks.list_benchmarks(data_dir=data)
-    if as_json:
-        return _print_json(listings)
+    listings = benchmarks.list_benchmarks(data_dir=options.data)
+    if options.json:
+        return print_json(listings, indent=2)
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("name", "people", "items", "licence", "from", "here"):
         table.add_column(column, justify="right" if column in ("people", "items") else "left", no_wrap=True)
@@ -57,8 +51,7 @@ def show(
     *,
     item: str | None = None,
     user: str | None = None,
-    data: DataFolder = None,
-    as_json: AsJson = False,
+    options: DataOptions = DATA,
 ) -> None:
     """Show a benchmark: its card, its numbers and one example.
 
@@ -70,20 +63,17 @@ def show(
         Show the comparison or completion with this id.
     user
         Show the user with this id.
-    data
-        Folder of data sets that palate does not ship [default: $PALATE_DATA].
-    as_json
-        Print JSON.
     """
+    from palate.cli._show import print_json
     from palate.data import load_benchmark, summarise
 
-    benchmark = load_benchmark(spec, data_dir=data)
+    benchmark = load_benchmark(spec, data_dir=options.data)
     chosen_item = _find_item(benchmark, item) if item else None
     chosen_user = _find_user(benchmark, user) if user else None
-    if as_json and (chosen_item or chosen_user):
-        return _print_json(chosen_item or chosen_user)
-    if as_json:
-        return _print_json({"card": benchmark.card, "summary": summarise(benchmark)})
+    if options.json and (chosen_item or chosen_user):
+        return print_json(chosen_item or chosen_user, indent=2)
+    if options.json:
+        return print_json({"card": benchmark.card, "summary": summarise(benchmark)}, indent=2)
     console = _console()
     if chosen_user:
         _show_user(console, chosen_user)
@@ -96,7 +86,7 @@ def show(
     return None
 
 
-def check(spec: str, /, *, data: DataFolder = None, as_json: AsJson = False) -> int:
+def check(spec: str, /, *, options: DataOptions = DATA) -> int:
     """Say what is wrong with a benchmark, and what about it would mislead.
 
     Exits with code 2 when there are errors, and 0 when there are warnings only.
@@ -105,25 +95,23 @@ def check(spec: str, /, *, data: DataFolder = None, as_json: AsJson = False) -> 
     ----------
     spec
         Name or path of a benchmark.
-    data
-        Folder of data sets that palate does not ship [default: $PALATE_DATA].
-    as_json
-        Print JSON.
     """
     from rich.markup import escape
 
+    from palate.cli._show import print_json
     from palate.data import check_benchmark
+    from palate.report import count
 
-    faults = check_benchmark(spec, data_dir=data)
+    faults = check_benchmark(spec, data_dir=options.data)
     errors = sum(fault.severity == "error" for fault in faults)
-    if as_json:
-        _print_json(faults)
+    if options.json:
+        print_json(faults, indent=2)
         return HAS_ERRORS if errors else 0
     console = _console()
     for fault in faults:
         colour = "red" if fault.severity == "error" else "yellow"
         console.print(f"[{colour}]{fault.severity}[/] {escape(str(fault))}", soft_wrap=True, highlight=False)
-    console.print(f"{_count(errors, 'error')}, {_count(len(faults) - errors, 'warning')}")
+    console.print(f"{count(errors, 'error')}, {count(len(faults) - errors, 'warning')}")
     return HAS_ERRORS if errors else 0
 
 
@@ -132,7 +120,7 @@ def convert(
     folder: Path,
     /,
     *,
-    pairs: Force = False,
+    pairs: Flag = False,
     rejected_by: str | None = None,
     samples: Annotated[int | None, Parameter(name=["-n", "--samples"])] = None,
     tokens: int | None = None,
@@ -140,10 +128,10 @@ def convert(
     limit: int | None = None,
     seed: NonNegativeInt | None = None,
     out: Path | None = None,
-    pseudonymise: Force = False,
-    scrub: Force = False,
-    data: DataFolder = None,
-    force: Force = False,
+    pseudonymise: Flag = False,
+    scrub: Flag = False,
+    data: Path | None = None,
+    force: Flag = False,
 ) -> None:
     """Write a benchmark as a folder in palate's own format.
 
@@ -184,6 +172,7 @@ def convert(
     from palate.data import pseudonymise as with_pseudonyms
     from palate.data import scrub as scrubbed
     from palate.records import PalateError
+    from palate.report import count
 
     benchmark = load_benchmark(spec, data_dir=data)
     known = len(benchmark.card.notes)
@@ -202,9 +191,9 @@ def convert(
     if pseudonymise:
         benchmark = with_pseudonyms(benchmark, Pseudonyms(pseudonym_key()))
     write_benchmark(benchmark, folder, force=force)
-    written = f"{_count(len(benchmark.users), 'user')}, {_count(len(benchmark.comparisons), 'comparison')}"
+    written = f"{count(len(benchmark.users), 'user')}, {count(len(benchmark.comparisons), 'comparison')}"
     _console().print(
-        f"{folder}: {written}, {_count(len(benchmark.completions), 'completion')}", markup=False, soft_wrap=True
+        f"{folder}: {written}, {count(len(benchmark.completions), 'completion')}", markup=False, soft_wrap=True
     )
     for note in benchmark.card.notes[known:]:
         _console().print(note, markup=False, soft_wrap=True)
@@ -212,7 +201,7 @@ def convert(
 
 def _against_policy(benchmark: Benchmark, policy: str, given: dict[str, Any]) -> Benchmark:
     """Pairs against a policy's texts, with a bar while it writes."""
-    from palate.cli._progress import progress_bar
+    from palate.cli._show import progress_bar
     from palate.downstream import Drawing, pairs_against_policy
 
     how = {"samples": 8, "temperature": 0.7} | {
@@ -220,6 +209,62 @@ def _against_policy(benchmark: Benchmark, policy: str, given: dict[str, Any]) ->
     }
     with progress_bar() as progress:
         return pairs_against_policy(benchmark, policy, drawing=Drawing(**how), progress=progress, **given)
+
+
+def export_user(
+    spec: str,
+    user: str,
+    /,
+    *,
+    run: Folders = None,
+    model: Folders = None,
+    out: Path = Path("user.json"),
+    data: Path | None = None,
+) -> None:
+    """Write one JSON file with everything that is held on one user.
+
+    Parameters
+    ----------
+    spec
+        Name or path of a benchmark.
+    user
+        The user's id, exactly.
+    run
+        A run folder of any kind to look into as well, with its models and the samples beside it; may be repeated.
+    model
+        The folder of a trained model to look into as well; may be repeated.
+    out
+        The file to write; only its owner may read it.
+    data
+        Folder of data sets that palate does not ship [default: $PALATE_DATA].
+    """
+    import msgspec
+
+    from palate.cli._show import progress_bar
+    from palate.data import load_benchmark
+    from palate.privacy import export_user as gather
+    from palate.records import PalateError
+
+    benchmark = load_benchmark(spec, data_dir=data)
+    with progress_bar() as progress:
+        found = gather(benchmark, user, run or (), model or (), progress)
+    content = msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+            stream.write(content)
+    except OSError as error:
+        raise PalateError(f"{out} cannot be written: {error.strerror or error}") from error
+    lines = sum(sum(one.files.values()) for one in found.runs)
+    samples = sum(one.kind == "samples" for one in found.runs)
+    print(  # noqa: T201
+        f"{out}: {len(found.user.posts)} posts, {len(found.user.judgements)} judgements, "
+        f"{len(found.comparisons)} comparisons, {len(found.completions)} completions, "
+        f"{len(found.models)} models, {len(found.runs) - samples} runs, {samples} sets of samples, "
+        f"{lines:,} lines of these"
+    )
+    for note in found.notes:
+        print(f"Note: {note}")  # noqa: T201
 
 
 def schema(name: str | None = None, *, out: Path | None = None) -> None:
@@ -234,6 +279,7 @@ def schema(name: str | None = None, *, out: Path | None = None) -> None:
     """
     import msgspec
 
+    from palate.cli._show import print_json
     from palate.data import json_schemas
     from palate.records import unknown_name
 
@@ -241,7 +287,7 @@ def schema(name: str | None = None, *, out: Path | None = None) -> None:
     if name is not None and name not in schemas:
         raise unknown_name("schema", name, schemas)
     if out is None:
-        return _print_json(schemas if name is None else schemas[name])
+        return print_json(schemas if name is None else schemas[name], indent=2)
     out.mkdir(parents=True, exist_ok=True)
     for one in schemas if name is None else [name]:
         text = msgspec.json.format(msgspec.json.encode(schemas[one]), indent=2)
@@ -268,7 +314,7 @@ def _find_user(benchmark: Benchmark, id: str) -> User:
     return benchmark.users[id]
 
 
-def _show_card(console: Console, benchmark: Benchmark, summary: Summary) -> None:
+def _show_card(console: Console, benchmark: Benchmark, summary: BenchmarkSummary) -> None:
     card = benchmark.card
     console.print(card.title, style="bold", markup=False)
     if card.description:
@@ -353,18 +399,7 @@ def _text(console: Console, title: str, text: str, colour: str) -> None:
     console.print(Panel(Text(text), title=Text(title), title_align="left", border_style=colour))
 
 
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
 def _console() -> Console:
     from rich.console import Console
 
     return Console(highlight=False)
-
-
-def _print_json(value: object) -> None:
-    import msgspec
-
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    print(text)  # noqa: T201

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated
+from palate.cli._options import JsonOption
 
-from cyclopts import Parameter
+JSON = JsonOption()
 
 
-def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
-    """Say what this machine can run, and what would let it run more.
-
-    Parameters
-    ----------
-    json
-        Print one JSON object, and nothing else, on standard output.
-    """
-    import msgspec
+def doctor(*, options: JsonOption = JSON) -> None:
+    """Say what this machine can run, and what would let it run more."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from palate.cli._show import print_json
     from palate.engine import examine
 
     found = examine()
-    if json:
-        sys.stdout.write(msgspec.json.encode({"findings": found}).decode() + "\n")
-        return
+    if options.json:
+        return print_json({"findings": found})
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -35,4 +27,4 @@ def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
         if finding.advice:
             text.append(f"\n{finding.advice}", style="yellow")
         table.add_row(Text(finding.what), text)
-    Console().print(table)
+    return Console().print(table)

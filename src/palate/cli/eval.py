@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
-from typing import Literal
 
 from cyclopts.types import PositiveInt
 
-from palate.cli._options import Many, RunOptions, ViewOptions
+from palate.cli._options import Many, Resample, RunOptions, ViewOptions
 
 VIEWS, RUN = ViewOptions(), RunOptions()
 
@@ -20,7 +19,7 @@ def evaluate(
     rm: Many = None,
     view: Many = None,
     strangers: PositiveInt = 3,
-    resample: Literal["auto", "users", "users-and-items"] = "auto",
+    resample: Resample = "auto",
     views: ViewOptions = VIEWS,
     run: RunOptions = RUN,
 ) -> None:
@@ -45,23 +44,19 @@ def evaluate(
         What the intervals are about: new users, or new users and new items. `auto` adds items where users judge the
         same ones.
     """
-    from palate.cli._progress import progress_bar
-    from palate.cli._show import show
+    from palate.cli._show import measure_and_show
     from palate.evaluation import evaluate as measure
 
-    with progress_bar(show=not run.json) as progress:
-        summary = measure(
-            benchmark,
-            rm or default_models(),
-            view,
-            strangers=strangers,
-            resample=resample,
-            **views.given,
-            **run.given,
-            progress=progress,
-        )
-        progress("writing the report", 0, 1)
-        show(summary, json=run.json)
+    measure_and_show(
+        run,
+        measure,
+        benchmark,
+        rm or default_models(),
+        view,
+        strangers=strangers,
+        resample=resample,
+        **views.given,
+    )
 
 
 def default_models() -> list[str]:

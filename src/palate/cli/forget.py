@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
+from palate.cli._options import Flag, Folders, JsonOption
 
 if TYPE_CHECKING:
     from palate.privacy import Checked, Receipt
 
-Folders = Annotated[list[Path] | None, Parameter(negative="")]
-Flag = Annotated[bool, Parameter(negative="")]
+JSON = JsonOption()
 STILL_THERE = 2
 
 
@@ -26,7 +25,7 @@ def forget(
     dry_run: Flag = False,
     receipt: Path | None = None,
     check: Path | None = None,
-    json: Flag = False,
+    options: JsonOption = JSON,
 ) -> int:
     """Erase one user from benchmark folders, runs, trained models and the caches, and write a receipt.
 
@@ -50,16 +49,14 @@ def forget(
         Where to write the receipt [default: a file in this folder named after the keyed hash of the user].
     check
         Erase nothing; search the places of this receipt again.
-    json
-        Print one JSON object, and nothing else, on standard output.
     """
-    from palate.cli._progress import progress_bar
+    from palate.cli._show import print_json, progress_bar
     from palate.data import Pseudonyms, pseudonym_key
     from palate.privacy import check_receipt, read_receipt, write_receipt
     from palate.privacy import forget as erase
 
     names = Pseudonyms(pseudonym_key())
-    with progress_bar(show=not json) as progress:
+    with progress_bar(show=not options.json) as progress:
         if check is not None:
             checked = check_receipt(read_receipt(check), user, names, progress)
         else:
@@ -74,19 +71,13 @@ def forget(
                 progress=progress,
             )
     if check is not None:
-        _print_json(checked) if json else _show_checked(checked)
+        print_json(checked) if options.json else _show_checked(checked)
         return 0 if checked.clean else STILL_THERE
     file = receipt or Path(f"forgotten-{made.user}-{made.time[:19].replace(':', '')}.json")
     if not dry_run:
         write_receipt(made, file)
-    _print_json(made) if json else _show_receipt(made, file)
+    print_json(made) if options.json else _show_receipt(made, file)
     return 0
-
-
-def _print_json(value: Receipt | Checked) -> None:
-    import msgspec
-
-    print(msgspec.json.encode(value).decode())  # noqa: T201
 
 
 def _show_receipt(receipt: Receipt, file: Path) -> None:

@@ -62,25 +62,21 @@ def guide(
     accuracy
         Measure policy accuracy where there are comparisons.
     """
-    from palate.cli._progress import progress_bar
-    from palate.cli._show import show
+    from palate.cli._show import measure_and_show
     from palate.downstream import Guiding
     from palate.downstream import guide as measure
 
-    with progress_bar(show=not run.json) as progress:
-        summary = measure(
-            benchmark,
-            policy,
-            rm or ["embedding"],
-            critic,
-            views=view,
-            policy_views=policy_view or ["none"],
-            guiding=Guiding(top_k=top_k, tokens=tokens, chunk=chunk, temperature=temperature),
-            weights=weight,
-            accuracy=accuracy,
-            **views.given,
-            **run.given,
-            progress=progress,
-        )
-        progress("writing the report", 0, 1)
-        show(summary, json=run.json)
+    measure_and_show(
+        run,
+        measure,
+        benchmark,
+        policy,
+        rm or ["embedding"],
+        critic,
+        views=view,
+        policy_views=policy_view or ["none"],
+        guiding=Guiding(top_k=top_k, tokens=tokens, chunk=chunk, temperature=temperature),
+        weights=weight,
+        accuracy=accuracy,
+        **views.given,
+    )

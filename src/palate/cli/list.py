@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
+from palate.cli._options import JsonOption
 
+JSON = JsonOption()
 KINDS = {
     "rm": "palate.rewards:REWARD_MODELS",
     "views": "palate.views:VIEWS",
@@ -23,7 +23,7 @@ def list_names(
     kind: Literal["rm", "views", "critics", "methods", "retrievers", "data", "experiments"] | None = None,
     /,
     *,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    options: JsonOption = JSON,
 ) -> None:
     """List what has a name, each with a description; of one kind, or of all.
 
@@ -31,21 +31,19 @@ def list_names(
     ----------
     kind
         `rm` (for `--rm`), `views`, `critics`, `methods`, `retrievers`, `data` or `experiments` (kinds of run).
-    json
-        Print one JSON object, and nothing else, on standard output.
     """
-    import msgspec
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from palate.cli._show import print_json
 
     found: dict[str, dict[str, str]] = {}
     for name in [kind] if kind else KINDS:
         module, _, attribute = KINDS[name].partition(":")
         found[name] = dict(getattr(importlib.import_module(module), attribute).items())
-    if json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
-        return
+    if options.json:
+        return print_json(found)
     console = Console()
     for name, entries in found.items():
         table = Table(box=None, show_header=False, pad_edge=False, title=None if kind else name, title_justify="left")
@@ -56,3 +54,4 @@ def list_names(
         console.print(table)
         if not kind:
             console.print()
+    return None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt
+from palate.cli._options import RunOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from palate.privacy import Leak
+
+RUN = RunOptions()
 
 
 def attack(
@@ -22,10 +23,7 @@ def attack(
     model: Path | None = None,
     features: str = "minilm+traits",
     shadows: int = 16,
-    seed: NonNegativeInt = 0,
-    out: Path = Path("runs"),
-    data: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    options: RunOptions = RUN,
 ) -> None:
     """Try to tell whose choices a model was trained on, with shadow models trained on random halves of the users.
 
@@ -43,18 +41,8 @@ def attack(
         What the models read of a response.
     shadows
         How many models to train; an even number, four or more.
-    seed
-        Decides the halves, the noise of private shadows and the resamples.
-    out
-        The folder in which the shadows' folder is made.
-    data
-        Folder of data sets that palate does not ship [default: $PALATE_DATA].
-    json
-        Print one JSON object, and nothing else, on standard output.
     """
-    import msgspec
-
-    from palate.cli._progress import progress_bar
+    from palate.cli._show import print_json, progress_bar
     from palate.data import load_benchmark
     from palate.personal import parse_method
     from palate.privacy import Target, target_of
@@ -65,18 +53,18 @@ def attack(
     else:
         name, privacy = parse_method(method)
         target = Target(method=name, features=features, privacy=privacy)
-    loaded = load_benchmark(benchmark, data_dir=data)
-    with progress_bar(show=not json) as progress:
-        leaks = measure(loaded, target, shadows=shadows, seed=seed, out=out, progress=progress)
-    if json:
-        print(msgspec.json.encode({"target": target, "leaks": leaks}).decode())  # noqa: T201
-        return
+    loaded = load_benchmark(benchmark, data_dir=options.data)
+    with progress_bar(show=not options.json) as progress:
+        leaks = measure(loaded, target, shadows=shadows, seed=options.seed, out=options.out, progress=progress)
+    if options.json:
+        return print_json({"target": target, "leaks": leaks})
     from rich.console import Console
 
     console = Console(highlight=False)
     _show(leaks, console)
     if model is not None:
         _say_what_the_file_tells(model, console)
+    return None
 
 
 def strip(model: Path, out: Path, /) -> None:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
 
-from cyclopts import Parameter
+from palate.cli._options import Flag, JsonOption, Resample
+
+JSON = JsonOption()
 
 
 def report(
     run: Path,
     /,
     *,
-    read_again: Annotated[bool, Parameter(negative="")] = False,
-    resample: Literal["auto", "users", "users-and-items"] = "auto",
-    without_users: Annotated[bool, Parameter(negative="")] = False,
-    repair: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    read_again: Flag = False,
+    resample: Resample = "auto",
+    without_users: Flag = False,
+    repair: Flag = False,
+    options: JsonOption = JSON,
 ) -> None:
     """Recompute the tables and the report page of a run from its raw ratings. No model is needed.
 
@@ -35,8 +36,6 @@ def report(
     repair
         First drop the lines that cannot be read and what depends on them, and print how many from which file. They are
         kept beside it, in a file that ends in `.bad`. Run the command of the run again to fill in what is missing.
-    json
-        Print one JSON object, and nothing else, on standard output.
     """
     from palate.cli._show import show
     from palate.records import PalateError
@@ -55,7 +54,7 @@ def report(
     if resample == "users-and-items" and "resample" not in experiment.options:
         raise PalateError(f"{run} is a run of {experiment.command}, whose intervals resample users only")
     summary = experiment.summarise(opened, Reading(read_again=read_again, resample=resample))
-    show(summary, json=json, users=not without_users)
+    show(summary, json=options.json, users=not without_users)
 
 
 def _repair(folder: Path) -> None:

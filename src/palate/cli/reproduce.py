@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from palate.cli._options import RunOptions
 
-from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt
+RUN = RunOptions()
 
 
 def reproduce(
     experiment: str,
     /,
     *,
-    seed: NonNegativeInt = 0,
-    out: Path = Path("runs"),
-    data: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    options: RunOptions = RUN,
 ) -> None:
     """Run a published experiment and set our figures beside the paper's, by the paper's metric and by votes.
 
@@ -26,29 +21,16 @@ def reproduce(
     ----------
     experiment
         `convarg`: which of two arguments convinces this voter, 32 debate sides left out in turn.
-    seed
-        Decides inner splits, starting values and resamples.
-    out
-        The folder in which run folders are made.
-    data
-        Where data sets lie that palate does not ship. Default: the environment variable PALATE_DATA.
-    json
-        Print one JSON object, and nothing else, on standard output.
     """
-    import sys
-
-    import msgspec
-
-    from palate.cli._progress import progress_bar
+    from palate.cli._show import print_json, progress_bar
     from palate.personal import REPRODUCTIONS, accuracy_lines, gain_lines, headroom_lines
     from palate.personal import reproduce as run
 
-    with progress_bar(show=not json) as progress:
-        reached = run(experiment, seed=seed, out=out, data_dir=data, progress=progress)
+    with progress_bar(show=not options.json) as progress:
+        reached = run(experiment, **options.given, progress=progress)
     wanted = REPRODUCTIONS[experiment]
-    if json:
-        sys.stdout.write(msgspec.json.encode({"experiment": wanted, "reached": reached}).decode() + "\n")
-        return
+    if options.json:
+        return print_json({"experiment": wanted, "reached": reached})
     from rich.console import Console
     from rich.table import Table
 
@@ -73,3 +55,4 @@ def reproduce(
     for what, count in reached.chosen:
         console.print(f"  {count:2} {what}", markup=False, style="dim", highlight=False)
     console.print(f"Run: {reached.run}", markup=False, style="dim", highlight=False)
+    return None

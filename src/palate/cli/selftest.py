@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import Annotated
+from cyclopts.types import PositiveInt
 
-from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt, PositiveInt
+from palate.cli._options import SeedOptions
+
+SEED = SeedOptions()
 
 
 def selftest(
@@ -20,9 +19,7 @@ def selftest(
     retriever: str = "bm25",
     strangers: PositiveInt = 3,
     limit: PositiveInt | None = None,
-    seed: NonNegativeInt = 0,
-    data: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    options: SeedOptions = SEED,
 ) -> None:
     """Plant tastes of known size in your own data, and remove them: which would `palate eval` have found?
 
@@ -45,19 +42,12 @@ def selftest(
         Number of strangers for each item.
     limit
         Maximum number of items, drawn by the seed.
-    seed
-        Seed of the labels, strangers and resamples.
-    data
-        Folder of data sets that palate does not ship [default: $PALATE_DATA].
-    json
-        Print one JSON object, and nothing else, on standard output.
     """
-    import msgspec
     from rich.console import Console
 
     from palate.audit import selftest as examine
     from palate.audit import selftest_document
-    from palate.cli._progress import progress_bar
+    from palate.cli._show import print_json, progress_bar
     from palate.records import PalateError
     from palate.report import print_document
 
@@ -65,7 +55,7 @@ def selftest(
         sizes = [float(part) for part in points.split(",")]
     except ValueError:
         raise PalateError(f"--points takes numbers such as 2,5,10; {points!r} was given") from None
-    with progress_bar(show=not json) as progress:
+    with progress_bar(show=not options.json) as progress:
         found = examine(
             benchmark,
             view,
@@ -74,11 +64,9 @@ def selftest(
             retriever=retriever,
             strangers=strangers,
             limit=limit,
-            seed=seed,
-            data_dir=data,
+            **options.given,
             progress=progress,
         )
-    if json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
-        return
-    print_document(selftest_document(found), Console())
+    if options.json:
+        return print_json(found)
+    return print_document(selftest_document(found), Console())

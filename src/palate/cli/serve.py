@@ -64,7 +64,7 @@ def serve(
     data
         Folder of data sets that palate does not ship [default: $PALATE_DATA].
     """
-    from palate.cli._progress import progress_bar
+    from palate.cli._show import progress_bar
     from palate.records import PalateError
     from palate.serve import Profiles, ServeSettings
     from palate.serve import serve as run

@@ -48,25 +48,21 @@ def steer(
     top_k
         How many tokens there are to choose from at each step of it.
     """
-    from palate.cli._progress import progress_bar
-    from palate.cli._show import show
+    from palate.cli._show import measure_and_show
     from palate.downstream import Drawing
     from palate.downstream import steer as measure
 
-    with progress_bar(show=not run.json) as progress:
-        summary = measure(
-            benchmark,
-            policy,
-            rm or ["embedding"],
-            views=view,
-            in_context=in_context,
-            critic=critic,
-            drawing=Drawing(**vars(sampling)),
-            weight=weight,
-            top_k=top_k,
-            **views.given,
-            **run.given,
-            progress=progress,
-        )
-        progress("writing the report", 0, 1)
-        show(summary, json=run.json)
+    measure_and_show(
+        run,
+        measure,
+        benchmark,
+        policy,
+        rm or ["embedding"],
+        views=view,
+        in_context=in_context,
+        critic=critic,
+        drawing=Drawing(**vars(sampling)),
+        weight=weight,
+        top_k=top_k,
+        **views.given,
+    )

@@ -74,31 +74,27 @@ def train(
     noise_seed
         Draw the noise from a seed, so that a figure can be reproduced. Such models are not private.
     """
-    from palate.cli._progress import progress_bar
-    from palate.cli._show import show
+    from palate.cli._show import measure_and_show
     from palate.personal import METHODS, TUNED, epsilons, privacy_curve, private_specs
     from palate.personal import train as measure
 
     methods = method or ["per-user"]
     asked = epsilons(epsilon) if epsilon else []
     named = [name for name in METHODS if name not in TUNED] if "all" in methods else methods
-    with progress_bar(show=not run.json) as progress:
-        summary = measure(
-            benchmark,
-            private_specs(named, asked, delta, noise_seed) if asked else named,
-            reward_models=rm or (),
-            features=features,
-            base=base,
-            protocol=protocol,
-            views=view,
-            cold_start=numbers(cold_start) if cold_start else None,
-            folds=folds,
-            retriever=retriever,
-            **run.given,
-            progress=progress,
-        )
-        progress("writing the report", 0, 1)
-        show(summary, json=run.json)
+    summary = measure_and_show(
+        run,
+        measure,
+        benchmark,
+        private_specs(named, asked, delta, noise_seed) if asked else named,
+        reward_models=rm or (),
+        features=features,
+        base=base,
+        protocol=protocol,
+        views=view,
+        cold_start=numbers(cold_start) if cold_start else None,
+        folds=folds,
+        retriever=retriever,
+    )
     if asked:
         _curve(summary, privacy_curve(summary, named, asked, delta, noise_seed), show=not run.json)
     if not run.json:

@@ -1,30 +1,28 @@
 """Benchmarks in and out of files and hubs."""
 
 from palate.data._cards import Listing
-from palate.data._check import check_benchmark
+from palate.data._check import check_benchmark, private_sentences
 from palate.data._convarg import Vote
-from palate.data._faults import Fault
+from palate.data._deidentify import Pseudonyms, pseudonym_key, pseudonymise, scrub
+from palate.data._draft import Fault
 from palate.data._folder import is_folder_format, write_benchmark
 from palate.data._history import History, Item, Visible, responses_of
-from palate.data._leaks import private_sentences
 from palate.data._load import LOADERS, list_benchmarks, load_benchmark, load_votes
 from palate.data._pairs import pairs_from_completions
-from palate.data._pseudonyms import Pseudonyms, pseudonym_key, pseudonymise
 from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
-from palate.data._schemas import json_schemas
-from palate.data._scrub import scrub
-from palate.data._summary import Summary, summarise
+from palate.data._summary import BenchmarkSummary, summarise
+from palate.data._wire import json_schemas
 
 __all__ = [
     "HELD",
     "LOADERS",
+    "BenchmarkSummary",
     "Fault",
     "History",
     "Item",
     "Listing",
     "Pseudonyms",
     "SameTexts",
-    "Summary",
     "Visible",
     "Vote",
     "check_benchmark",

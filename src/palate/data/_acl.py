@@ -7,9 +7,8 @@ from pathlib import Path
 import msgspec
 
 from palate.data._cards import card_of
-from palate.data._draft import Draft, draft_of
-from palate.data._faults import Fault, refuse
-from palate.data._files import read_records
+from palate.data._draft import BenchmarkDraft, draft_of
+from palate.data._files import read_all
 from palate.records import Benchmark, Completion, Post, User
 
 
@@ -25,14 +24,11 @@ class _Author(msgspec.Struct):
     papers: list[_Paper]
 
 
-def read_acl_titles(folder: Path) -> Draft:
+def read_acl_titles(folder: Path) -> BenchmarkDraft:
     """Every paper as a completion; an author's posts are their papers, dated by year."""
-    faults: list[Fault] = []
-    authors = [author for author, _ in read_records(folder / "authors.jsonl.gz", _Author, faults)]
-    refuse(faults, "acl-titles")
     users: dict[str, User] = {}
     completions: list[Completion] = []
-    for author in authors:
+    for author in read_all(folder / "authors.jsonl.gz", _Author, "acl-titles"):
         papers = author.papers
         posts = [Post(id=one.id, text=f"{one.title}\n{one.abstract}", date=f"{one.year:04d}") for one in papers]
         users[author.user_id] = User(id=author.user_id, posts=tuple(posts))

@@ -16,9 +16,9 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     items: int
     licence: str
     source: str
-    origin: str
+    origin: str = "data folder"
     """`built in`, `hub` or `data folder`."""
-    folder: str
+    folder: str = ""
     """Where in the data folder it is looked for."""
     available: bool = False
 
@@ -32,7 +32,6 @@ LISTINGS = (
         licence="Apache-2.0",
         source="written for palate",
         origin="built in",
-        folder="",
     ),
     Listing(
         name="sim",
@@ -42,7 +41,6 @@ LISTINGS = (
         licence="Apache-2.0",
         source="made by palate from the texts of mini",
         origin="built in",
-        folder="",
     ),
     Listing(
         name="personalized-rewardbench",
@@ -71,7 +69,6 @@ LISTINGS = (
         items=65335,
         licence="CC BY 4.0",
         source="Habernal and Gurevych, ACL 2016",
-        origin="data folder",
         folder="convarg",
     ),
     Listing(
@@ -81,7 +78,6 @@ LISTINGS = (
         items=13228,
         licence="CC BY 4.0",
         source="Simpson and Gurevych 2020, Scalable Bayesian preference learning for crowds",
-        origin="data folder",
         folder="convarg",
     ),
     Listing(
@@ -91,7 +87,6 @@ LISTINGS = (
         items=792,
         licence="CC BY-SA 3.0/4.0",
         source="Stack Exchange contributors; item ids name the site and the question",
-        origin="data folder",
         folder="stackexchange",
     ),
     Listing(
@@ -101,7 +96,6 @@ LISTINGS = (
         items=12261,
         licence="CC BY-SA 4.0",
         source="Lee, Liang and Yang, CHI 2022",
-        origin="data folder",
         folder="coauthor",
     ),
     Listing(
@@ -111,7 +105,6 @@ LISTINGS = (
         items=2540,
         licence="CC BY 4.0",
         source="Wang et al. 2022",
-        origin="data folder",
         folder="squality",
     ),
     Listing(
@@ -121,7 +114,6 @@ LISTINGS = (
         items=5294,
         licence="CC BY 4.0",
         source="ACL Anthology",
-        origin="data folder",
         folder="acl_titles",
     ),
 )

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 
-from palate.data._balance import longer_faults, position_faults
-from palate.data._draft import Draft, integrity
-from palate.data._faults import Fault, error, gathered, warning
-from palate.data._leaks import history_faults, leak_faults
+from palate.data._draft import BenchmarkDraft, Fault, Location, error, gathered, integrity, warning
+from palate.data._history import History
 from palate.data._load import read_draft
-from palate.records import Comparison, Judgement, Post, came_before
+from palate.records import Benchmark, Comparison, Judgement, Post, Privileged, came_before
+
+SIGNIFICANT = 0.001
+LONGER_SHARE = 0.55
+FEWEST_WORDS = 6
 
 
 def check_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision: str | None = None) -> list[Fault]:
@@ -31,13 +36,13 @@ def check_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision:
     return sorted(faults, key=lambda fault: fault.severity)
 
 
-def _same_as_chosen(draft: Draft) -> Iterator[Fault]:
+def _same_as_chosen(draft: BenchmarkDraft) -> Iterator[Fault]:
     for item, place in draft.comparisons:
         if item.chosen in item.rejected:
             yield error(place, "chosen", f"{item.id!r}: chosen is also a rejected response; remove the row")
 
 
-def _people(draft: Draft) -> Iterator[Fault]:
+def _people(draft: BenchmarkDraft) -> Iterator[Fault]:
     items = Counter(item.user_id for item, _ in draft.items())
     bare = [(user.id, place) for user, place in draft.users if not (user.posts or user.judgements)]
     unused = [(user.id, place) for user, place in draft.users if user.id not in items]
@@ -48,14 +53,14 @@ def _people(draft: Draft) -> Iterator[Fault]:
         yield warning(draft.users[0][1], None, message)
 
 
-def _responses(draft: Draft) -> Iterator[Fault]:
+def _responses(draft: BenchmarkDraft) -> Iterator[Fault]:
     texts = [(item.id, place, item.responses) for item, place in draft.comparisons]
     texts += [(item.id, place, item.alternatives) for item, place in draft.completions]
     empty = [(id, place) for id, place, each in texts if not all(text.strip() for text in each)]
     yield from gathered(empty, None, "empty response")
 
 
-def _repeated_choices(draft: Draft) -> Iterator[Fault]:
+def _repeated_choices(draft: BenchmarkDraft) -> Iterator[Fault]:
     seen: set[tuple[str, str, frozenset[str], str]] = set()
     again = []
     for item, place in draft.comparisons:
@@ -66,7 +71,7 @@ def _repeated_choices(draft: Draft) -> Iterator[Fault]:
     yield from gathered(again, None, "repeats a choice that the same user made in an earlier row")
 
 
-def _twins(draft: Draft) -> Iterator[Fault]:
+def _twins(draft: BenchmarkDraft) -> Iterator[Fault]:
     items = {item.id: item for item, _ in draft.comparisons}
     lost = [(item.id, place) for item, place in draft.comparisons if item.twin and item.twin not in items]
     crooked = [
@@ -82,7 +87,7 @@ def _mirrors(item: Comparison, twin: Comparison) -> bool:
     return twin.twin == item.id and set(twin.responses) == set(item.responses) and twin.chosen != item.chosen
 
 
-def _late_history(draft: Draft) -> Iterator[Fault]:
+def _late_history(draft: BenchmarkDraft) -> Iterator[Fault]:
     """History dated on or after an item; judgements and posts that are items themselves are so by design."""
     ids = {item.id for item, _ in draft.items()}
     history: dict[str, list[Post | Judgement]] = {}
@@ -97,6 +102,105 @@ def _late_history(draft: Draft) -> Iterator[Fault]:
     yield from gathered(late, "date", "has history of the same date or later; views leave that history out")
 
 
+def _positions(draft: BenchmarkDraft) -> Iterator[Fault]:
+    """A position that is chosen always, or more often than chance allows; only where positions mean something."""
+    items = [item for item, _ in draft.comparisons if not draft.unordered and item.id not in draft.chosen_first]
+    if len(items) < 2:
+        return
+    place = Location(draft.source)
+    positions = [item.preferred if item.shown is None else item.shown[item.preferred] for item in items]
+    counts = Counter(positions)
+    position, count = counts.most_common(1)[0]
+    if count == len(items):
+        yield warning(place, "preferred", f"position {position} is chosen in all {count} rows; shuffle them")
+        return
+    for position, count in sorted(counts.items()):
+        chances = [1 / len(item.responses) if position < len(item.responses) else 0.0 for item in items]
+        expected = sum(chances)
+        if count > expected and tail(count, expected, sum(p * (1 - p) for p in chances)) < SIGNIFICANT:
+            shares = f"{count / len(items):.0%} of {len(items)} rows, where chance gives {expected / len(items):.0%}"
+            yield warning(place, "preferred", f"position {position} is chosen in {shares}")
+
+
+def _lengths(draft: BenchmarkDraft) -> Iterator[Fault]:
+    """Chosen responses that are systematically the longer ones (sign test)."""
+    longer = shorter = 0
+    for item, _ in draft.comparisons:
+        difference = len(item.chosen) - fmean(map(len, item.rejected))
+        longer += difference > 0
+        shorter += difference < 0
+    count = longer + shorter
+    share = longer / count if count else 0.0
+    if share > LONGER_SHARE and tail(longer, count / 2, count / 4) < SIGNIFICANT:
+        message = f"the chosen response is the longer one in {share:.0%} of {count} rows; report a length control"
+        yield warning(Location(draft.source), "chosen", message)
+
+
+def tail(count: int, expected: float, variance: float) -> float:
+    """Two-sided p-value of a count that is a sum of independent draws, by the normal approximation."""
+    if variance <= 0:
+        return 0.0 if count != expected else 1.0
+    deviation = max(0.0, abs(count - expected) - 0.5)
+    return math.erfc(deviation / math.sqrt(2 * variance))
+
+
+def _private_facts(draft: BenchmarkDraft) -> Iterator[Fault]:
+    """Responses that repeat a sentence of the rubric or the narrative: those give the label away."""
+    leaks = [
+        (item.id, place, sentence)
+        for item, place in draft.comparisons
+        if (sentence := _repeated_sentence(item)) is not None
+    ]
+    if leaks:
+        message = f"a response repeats a private fact: {leaks[0][2][:80]!r}"
+        yield from gathered([(id, place) for id, place, _ in leaks], None, message)
+
+
+def _answers_in_history(draft: BenchmarkDraft) -> Iterator[Fault]:
+    """Items of which the user's own earlier history holds a response, or the private narrative."""
+    users = {user.id: user for user, _ in draft.users}
+    items = [(item, place) for item, place in draft.items() if item.user_id in users]
+    history = History(
+        Benchmark(
+            card=draft.card,
+            users=users,
+            comparisons=tuple(item for item, _ in draft.comparisons),
+            completions=tuple(item for item, _ in draft.completions),
+        )
+    )
+    judged = [(item.id, place) for item, place in items if history.withheld_judgements(users[item.user_id], item)]
+    posted = [(item.id, place) for item, place in items if history.posts(users[item.user_id], item).withheld]
+    for found, holds in (
+        (judged, "an earlier judgement of the user holds one of its responses"),
+        (posted, "an earlier post of the user holds one of its responses or its private narrative"),
+    ):
+        message = (
+            f"{holds}, or nearly ({len(found):,} of {len(items):,} items); views leave it out, other tools may not"
+        )
+        yield from gathered(found, None, message)
+
+
+def _repeated_sentence(item: Comparison) -> str | None:
+    responses = [_plain(response) for response in item.responses]
+    return next((one for one in private_sentences(item.privileged) if any(one in text for text in responses)), None)
+
+
+def private_sentences(privileged: Privileged) -> Iterator[str]:
+    """Every private sentence that is too long to be repeated by chance, in small letters with single spaces."""
+    texts = [privileged.narrative or ""]
+    for aspect in privileged.aspects:
+        texts += [aspect.aspect, aspect.reason or ""]
+    for text in texts:
+        for sentence in re.split(r"[.!?\n]+", text):
+            plain = _plain(sentence)
+            if len(plain.split()) >= FEWEST_WORDS:
+                yield plain
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
 _RULES = (
     _same_as_chosen,
     _people,
@@ -104,8 +208,8 @@ _RULES = (
     _repeated_choices,
     _twins,
     _late_history,
-    leak_faults,
-    history_faults,
-    position_faults,
-    longer_faults,
+    _private_facts,
+    _answers_in_history,
+    _positions,
+    _lengths,
 )

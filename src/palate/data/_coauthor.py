@@ -9,11 +9,10 @@ from pathlib import Path
 import msgspec
 
 from palate.data._cards import card_of
-from palate.data._dates import write_moment
-from palate.data._draft import Draft, draft_of
+from palate.data._draft import BenchmarkDraft, draft_of
 from palate.data._exchange import comparison_of
-from palate.data._faults import Fault, refuse
-from palate.data._files import read_records
+from palate.data._files import read_all
+from palate.data._wire import write_moment
 from palate.records import Benchmark, Comparison, Judgement, User
 
 
@@ -27,16 +26,15 @@ class _Choice(msgspec.Struct):
     ts: int
 
 
-def read_coauthor(folder: Path, since: date | None = None) -> Draft:
+def read_coauthor(folder: Path, since: date | None = None) -> BenchmarkDraft:
     """Each choice as a comparison in the order shown; a writer's history is the choices they made before.
 
     With `since`, choices before that day are left out, from the history too.
     """
-    faults: list[Fault] = []
     history: dict[str, list[Judgement]] = defaultdict(list)
     comparisons: list[Comparison] = []
     same_text = early = 0
-    for choice, _ in read_records(folder / "choices.jsonl.gz", _Choice, faults):
+    for choice in read_all(folder / "choices.jsonl.gz", _Choice, "coauthor"):
         if choice.suggestions.count(choice.suggestions[choice.chosen]) > 1:
             same_text += 1
             continue
@@ -58,7 +56,6 @@ def read_coauthor(folder: Path, since: date | None = None) -> Draft:
                 shown=tuple(range(len(choice.suggestions))),
             )
         )
-    refuse(faults, "coauthor")
     card = card_of(
         "coauthor",
         "1.0",

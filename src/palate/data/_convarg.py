@@ -10,11 +10,10 @@ from typing import Literal
 import msgspec
 
 from palate.data._cards import card_of
-from palate.data._dates import normalise_date
-from palate.data._draft import Draft, draft_of
+from palate.data._draft import BenchmarkDraft, Fault, draft_of, explain, refuse
 from palate.data._exchange import comparison_of
-from palate.data._faults import Fault, explain, refuse
 from palate.data._files import read_records, read_rows
+from palate.data._wire import normalise_date
 from palate.records import Benchmark, Comparison, Judgement, User
 
 
@@ -65,7 +64,7 @@ class _Tally(msgspec.Struct):
     below: int = 0
 
 
-def read_convarg(folder: Path, *, votes: str, name: str, least: int = 0) -> Draft:
+def read_convarg(folder: Path, *, votes: str, name: str, least: int = 0) -> BenchmarkDraft:
     """Strict votes as comparisons; each voter's history is their votes, dated or in file order."""
     faults: list[Fault] = []
     prompts, texts = _debates(folder, faults)

@@ -1,22 +1,126 @@
-"""A benchmark as it was read, with the place of each record and all that is wrong with it."""
+"""A benchmark as it was read: each record with its place, and all that is wrong, said so that a person can mend it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar
+import re
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeVar
 
 import msgspec
 
-from palate.data._faults import Fault, Place, error, refuse
-from palate.records import Benchmark, Card, Comparison, Completion, Judgement, User
+from palate.records import Benchmark, Card, Comparison, Completion, Judgement, PalateError, User
 
+_NAMES = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
 LONGEST_RESPONSE = 1_000_000
 """In characters. A text longer than a long novel is a mistake in the data, not an answer."""
 T = TypeVar("T")
-Placed = list[tuple[T, Place]]
 
 
-class Draft(msgspec.Struct, kw_only=True):
+class Location(msgspec.Struct, frozen=True):
+    """Where a record stands: a file and, where it has lines, the line."""
+
+    file: str
+    line: int | None = None
+
+
+class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing wrong with a benchmark: an error makes it unusable, a warning makes it mislead.
+
+    >>> print(Fault("error", "users.jsonl", 3, "posts[0].date", "'soon' is not a date"))
+    users.jsonl:3: field 'posts[0].date': 'soon' is not a date
+    """
+
+    severity: Literal["error", "warning"]
+    file: str
+    line: int | None
+    field: str | None
+    message: str
+
+    def __str__(self) -> str:
+        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        field = f"field {self.field!r}: " if self.field else ""
+        return f"{where}: {field}{self.message}"
+
+
+class FieldError(Exception):
+    """A value of the right type that makes no sense; the reader adds the location and continues."""
+
+    def __init__(self, field: str | None, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+        self.message = message
+
+
+def error(place: Location, field: str | None, message: str) -> Fault:
+    """A fault that makes the data unusable."""
+    return Fault("error", place.file, place.line, field, message)
+
+
+def warning(place: Location, field: str | None, message: str) -> Fault:
+    """A fault that makes the data mislead."""
+    return Fault("warning", place.file, place.line, field, message)
+
+
+def gathered(found: Iterable[tuple[str, Location]], field: str | None, message: str) -> Iterator[Fault]:
+    """One warning for all records with the same fault, at the place of the first."""
+    found = list(found)
+    if found:
+        id, place = found[0]
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        yield warning(place, field, f"{id!r}{more}: {message}")
+
+
+def refuse(faults: list[Fault], source: str) -> None:
+    """Raise the first error, and say how many more there are and which command lists them."""
+    errors = [fault for fault in faults if fault.severity == "error"]
+    if not errors:
+        return
+    more = len(errors) - 1
+    counted = f"... and {more} more fault{'s' if more > 1 else ''}; " if more else ""
+    advice = f"{counted}`palate data check {source}` lists {'them all' if more else 'what is wrong'}"
+    raise PalateError(f"{errors[0]}\n{advice}")
+
+
+def explain(problem: Exception, place: Location) -> Fault:
+    """Put what the decoder says into words that name the field."""
+    if isinstance(problem, FieldError):
+        return error(place, problem.field, problem.message)
+    if isinstance(problem, UnicodeDecodeError):
+        return error(place, None, "not UTF-8 text; save the file as UTF-8")
+    if isinstance(problem, RecursionError):
+        return error(place, None, "nested too deeply; a record is an object of plain fields")
+    text = str(problem)
+    if not isinstance(problem, msgspec.ValidationError):
+        return error(place, None, f"broken JSON ({text}); each record is one complete JSON object")
+    message, _, path = text.partition(" - at ")
+    field = re.sub(r"\[\.\.\.\]", "", path.strip("`").removeprefix("$").removeprefix(".")) or None
+    if missing := re.search(r"missing required field `(.+)`", message):
+        name = f"{field}.{missing[1]}" if field else missing[1]
+        return error(place, name, "is missing; add it")
+    return error(place, field, _in_words(message))
+
+
+def _in_words(message: str) -> str:
+    def name(match: re.Match[str]) -> str:
+        words = [_NAMES.get(kind, kind) for kind in match[1].split(" | ")]
+        return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+    said = re.sub(r"`([^`]+)`", name, message)
+    return said[:1].lower() + said[1:] + "; `palate data schema` shows what each field takes"
+
+
+Placed = list[tuple[T, Location]]
+
+
+class BenchmarkDraft(msgspec.Struct, kw_only=True):
     """Records with their places. `check` reads it as it is; loading turns it into a benchmark or refuses."""
 
     card: Card
@@ -46,10 +150,10 @@ class Draft(msgspec.Struct, kw_only=True):
         )
 
 
-def draft_of(benchmark: Benchmark, source: str, *, unordered: bool = False) -> Draft:
+def draft_of(benchmark: Benchmark, source: str, *, unordered: bool = False) -> BenchmarkDraft:
     """A benchmark that was not read line by line: every record stands at its source."""
-    place = Place(source)
-    return Draft(
+    place = Location(source)
+    return BenchmarkDraft(
         card=benchmark.card,
         source=source,
         users=[(user, place) for user in benchmark.users.values()],
@@ -59,7 +163,7 @@ def draft_of(benchmark: Benchmark, source: str, *, unordered: bool = False) -> D
     )
 
 
-def integrity(draft: Draft) -> list[Fault]:
+def integrity(draft: BenchmarkDraft) -> list[Fault]:
     """What no single record shows: repeated ids, people who do not exist, indices out of range."""
     faults = [*_repeated("user_id", ((user.id, place) for user, place in draft.users))]
     faults += _repeated("id", ((item.id, place) for item, place in draft.comparisons))
@@ -75,12 +179,12 @@ def integrity(draft: Draft) -> list[Fault]:
         for number, judgement in enumerate(user.judgements):
             faults += choice_faults(judgement, place, f"preferences[{number}].")
     if not (draft.comparisons or draft.completions or draft.faults):
-        faults.append(error(Place(draft.source), None, "holds no comparison and no completion; add some"))
+        faults.append(error(Location(draft.source), None, "holds no comparison and no completion; add some"))
     return faults
 
 
-def _repeated(field: str, ids: Iterable[tuple[str, Place]]) -> list[Fault]:
-    first: dict[str, Place] = {}
+def _repeated(field: str, ids: Iterable[tuple[str, Location]]) -> list[Fault]:
+    first: dict[str, Location] = {}
     faults: list[Fault] = []
     for id, place in ids:
         if id in first:
@@ -90,12 +194,12 @@ def _repeated(field: str, ids: Iterable[tuple[str, Place]]) -> list[Fault]:
     return faults
 
 
-def choice_faults(choice: Comparison | Judgement, place: Place, prefix: str = "") -> list[Fault]:
+def choice_faults(choice: Comparison | Judgement, place: Location, prefix: str = "") -> list[Fault]:
     """What is wrong with the responses of a choice and the index preferred."""
     count = len(choice.responses)
     longest = max(map(len, choice.responses), default=0)
     if longest > LONGEST_RESPONSE:
-        message = f"{longest:,} characters in one response; palate takes {LONGEST_RESPONSE:,} at the most"
+        message = f"{longest:,} characters in one response; palate takes at most {LONGEST_RESPONSE:,}"
         return [error(place, f"{prefix}responses", message)]
     if count < 2:
         return [error(place, f"{prefix}responses", f"{count} given; a choice needs two or more")]

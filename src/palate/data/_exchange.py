@@ -7,20 +7,19 @@ from pathlib import Path
 
 import msgspec
 
-from palate.data._draft import Draft, choice_faults
-from palate.data._faults import FieldError, explain
+from palate.data._draft import BenchmarkDraft, FieldError, choice_faults, explain
 from palate.data._files import read_records
 from palate.data._wire import WireUser
 from palate.records import Card, Comparison, Judgement, User
 
 
-def read_exchange(files: Iterable[Path], card: Card, source: str, *, extras: bool = False) -> Draft:
+def read_exchange(files: Iterable[Path], card: Card, source: str, *, extras: bool = False) -> BenchmarkDraft:
     """Every preference becomes a comparison, and a judgement in the history of its user.
 
     Both carry the same date or place in the list, so that a view for one comparison holds only what
     the user said before it: neither the choice itself nor the reason for it.
     """
-    draft = Draft(card=card, source=source)
+    draft = BenchmarkDraft(card=card, source=source)
     for path in files:
         for wire, place in read_records(path, WireUser, draft.faults, extras=extras):
             try:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from palate.data._faults import Fault, Place, error, explain, warning
+from palate.data._draft import Fault, Location, error, explain, refuse, warning
 from palate.records import PalateError
 
 T = TypeVar("T")
@@ -45,33 +45,35 @@ def read_bytes(path: Path) -> bytes:
         raise PalateError(f"{path}: cannot be read ({problem.strerror or problem})") from None
 
 
-def raw_records(path: Path, faults: list[Fault]) -> Iterator[tuple[msgspec.Raw | bytes, Place]]:
+def raw_records(path: Path, faults: list[Fault]) -> Iterator[tuple[msgspec.Raw | bytes, Location]]:
     """The undecoded records of a JSON Lines file, or of a JSON file that holds one record or a list."""
     data = read_bytes(path)
     if not data.strip():
-        faults.append(error(Place(str(path)), None, "the file is empty; it needs a record a line"))
+        faults.append(error(Location(str(path)), None, "the file is empty; it needs a record a line"))
     elif suffix(path) == ".json":
         yield from _json_records(path, data, faults)
     else:
         for number, line in enumerate(data.split(b"\n"), start=1):
             if line.strip():
-                yield line, Place(str(path), number)
+                yield line, Location(str(path), number)
 
 
-def _json_records(path: Path, data: bytes, faults: list[Fault]) -> Iterator[tuple[msgspec.Raw | bytes, Place]]:
+def _json_records(path: Path, data: bytes, faults: list[Fault]) -> Iterator[tuple[msgspec.Raw | bytes, Location]]:
     if not data.lstrip().startswith(b"["):
-        yield data, Place(str(path))
+        yield data, Location(str(path))
         return
     try:
         records = msgspec.json.decode(data, type=list[msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        faults.append(explain(problem, Place(str(path))))
+        faults.append(explain(problem, Location(str(path))))
         return
     for number, record in enumerate(records, start=1):
-        yield record, Place(f"{path} (record {number})")
+        yield record, Location(f"{path} (record {number})")
 
 
-def read_records(path: Path, kind: type[T], faults: list[Fault], *, extras: bool = False) -> Iterator[tuple[T, Place]]:
+def read_records(
+    path: Path, kind: type[T], faults: list[Fault], *, extras: bool = False
+) -> Iterator[tuple[T, Location]]:
     """Decode each record of a JSON or JSON Lines file; what cannot be decoded becomes a fault.
 
     With `extras`, a field that the format does not know becomes a warning, once.
@@ -91,7 +93,15 @@ def read_records(path: Path, kind: type[T], faults: list[Fault], *, extras: bool
             yield decoded, place
 
 
-def read_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[Row, Place]]:
+def read_all(path: Path, kind: type[T], source: str) -> list[T]:
+    """Every record of a file that has to be whole; PalateError with the first fault."""
+    faults: list[Fault] = []
+    records = [record for record, _ in read_records(path, kind, faults)]
+    refuse(faults, source)
+    return records
+
+
+def read_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[Row, Location]]:
     """Rows of a table, whatever kind of file it is in."""
     if suffix(path) == ".csv":
         yield from _csv_rows(path, faults)
@@ -101,30 +111,30 @@ def read_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[Row, Place]]:
         yield from read_records(path, Row, faults)
 
 
-def _csv_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[Row, Place]]:
+def _csv_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[Row, Location]]:
     try:
         text = read_bytes(path).decode()
     except UnicodeDecodeError as problem:
-        faults.append(explain(problem, Place(str(path))))
+        faults.append(explain(problem, Location(str(path))))
         return
     csv.field_size_limit(2**31 - 1)
     reader = csv.DictReader(io.StringIO(text, newline=""))
     if not reader.fieldnames:
-        faults.append(error(Place(str(path)), None, "the file is empty; it needs a line of column names"))
+        faults.append(error(Location(str(path)), None, "the file is empty; it needs a line of column names"))
         return
     width = len(reader.fieldnames)
     try:
         for row in reader:
-            place = Place(str(path), reader.line_num)
+            place = Location(str(path), reader.line_num)
             if None in row or None in row.values():
                 faults.append(error(place, None, f"expected {width} columns; quote texts that hold commas"))
             else:
                 yield dict(row), place
     except csv.Error as problem:
-        faults.append(error(Place(str(path), reader.line_num), None, f"broken CSV ({problem})"))
+        faults.append(error(Location(str(path), reader.line_num), None, f"broken CSV ({problem})"))
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[Row, Place]]:
+def _parquet_rows(path: Path) -> Iterator[tuple[Row, Location]]:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -135,4 +145,4 @@ def _parquet_rows(path: Path) -> Iterator[tuple[Row, Place]]:
     except (pyarrow.ArrowException, OSError, ValueError) as problem:
         raise PalateError(f"{path}: cannot be read as Parquet ({problem})") from None
     for number, row in enumerate(rows, start=1):
-        yield row, Place(f"{path} (row {number})")
+        yield row, Location(f"{path} (row {number})")

@@ -6,16 +6,16 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import asdict
 
-from palate.data._draft import Draft, draft_of
-from palate.data._faults import Fault, FieldError, Place, error, explain
+from palate.data._draft import BenchmarkDraft, Fault, FieldError, Location, draft_of, error, explain
 from palate.data._files import find, read_bytes, read_records
 from palate.data._wire import WireAspect, WireComparison, WireCompletion, WirePost, WirePreference, WireUser
-from palate.records import Benchmark, Card, Comparison, Completion, Judgement, PalateError, Privileged, User
+from palate.records import Benchmark, Card, Comparison, Completion, Judgement, PalateError, User
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -30,13 +30,13 @@ def is_folder_format(folder: Path) -> bool:
     return any(find(folder, name) for name in ("comparisons.jsonl", "completions.jsonl"))
 
 
-def read_folder(folder: Path, source: str, *, extras: bool = False) -> Draft:
+def read_folder(folder: Path, source: str, *, extras: bool = False) -> BenchmarkDraft:
     """Read every file of the folder; faults are gathered, not raised."""
-    draft = Draft(card=default_card(folder, source), source=source)
+    draft = BenchmarkDraft(card=default_card(folder, source), source=source)
     _read_card(folder, draft)
     users = find(folder, "users.jsonl")
     if users is None:
-        missing = Place(str(folder / "users.jsonl"))
+        missing = Location(str(folder / "users.jsonl"))
         draft.faults.append(error(missing, None, "is missing; add a line for each user"))
     else:
         draft.users = list(_records(read_records(users, WireUser, draft.faults, extras=extras), draft.faults))
@@ -57,16 +57,16 @@ def default_card(path: Path, source: str) -> Card:
     return Card(name=name, title=name, version="local", licence="unknown", source=source)
 
 
-def _read_card(folder: Path, draft: Draft) -> None:
+def _read_card(folder: Path, draft: BenchmarkDraft) -> None:
     path = folder / "card.json"
     if path.is_file():
         try:
             draft.card = msgspec.json.decode(read_bytes(path), type=Card)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-            draft.faults.append(explain(problem, Place(str(path))))
+            draft.faults.append(explain(problem, Location(str(path))))
 
 
-def _records(decoded: Iterable[tuple[_Recordable[T], Place]], faults: list[Fault]) -> Iterator[tuple[T, Place]]:
+def _records(decoded: Iterable[tuple[_Recordable[T], Location]], faults: list[Fault]) -> Iterator[tuple[T, Location]]:
     for wire, place in decoded:
         try:
             yield wire.record(), place
@@ -126,10 +126,7 @@ def _wire_user(user: User) -> WireUser:
         demographics={name: [*value] if isinstance(value, list) else value for name, value in user.demographics.items()}
         or None,
         values=list(user.values),
-        posts=[
-            WirePost(id=post.id, text=post.text, date=post.date, sequence=post.sequence, category=post.category)
-            for post in user.posts
-        ],
+        posts=[WirePost(**asdict(post)) for post in user.posts],
         preferences=[_wire_preference(judgement) for judgement in user.judgements],
     )
 
@@ -151,20 +148,28 @@ def _wire_preference(judgement: Judgement) -> WirePreference:
     return wire
 
 
+def _shared(item: Comparison | Completion) -> dict[str, Any]:
+    """The fields that comparisons and completions share, as the file has them."""
+    aspects = [WireAspect(**asdict(aspect)) for aspect in item.privileged.aspects]
+    return {
+        "id": item.id,
+        "user_id": item.user_id,
+        "question": item.prompt,
+        "category": item.category,
+        "date": item.date,
+        "sequence": item.sequence,
+        "narrative": item.privileged.narrative,
+        "rubric_aspects": aspects or None,
+    }
+
+
 def _wire_comparison(item: Comparison, *, ordered: bool) -> WireComparison:
     wire = WireComparison(
-        id=item.id,
-        user_id=item.user_id,
-        question=item.prompt,
-        category=item.category,
+        **_shared(item),
         difficulty=item.difficulty,
         twin=item.twin,
         # null, not absent: a twin without a group would be given one when it is read
         group=UNSET if item.group is None and item.twin is None else item.group,
-        date=item.date,
-        sequence=item.sequence,
-        narrative=item.privileged.narrative,
-        rubric_aspects=_wire_aspects(item.privileged),
     )
     if ordered:
         wire.responses, wire.preferred = list(item.responses), item.preferred
@@ -177,20 +182,8 @@ def _wire_comparison(item: Comparison, *, ordered: bool) -> WireComparison:
 
 def _wire_completion(item: Completion) -> WireCompletion:
     return WireCompletion(
-        id=item.id,
-        user_id=item.user_id,
-        question=item.prompt,
+        **_shared(item),
         text=item.text,
         alternatives=list(item.alternatives),
-        category=item.category,
         group=UNSET if item.group is None else item.group,
-        date=item.date,
-        sequence=item.sequence,
-        narrative=item.privileged.narrative,
-        rubric_aspects=_wire_aspects(item.privileged),
     )
-
-
-def _wire_aspects(privileged: Privileged) -> list[WireAspect | str] | None:
-    aspects = [WireAspect(aspect=one.aspect, reason=one.reason, evidence=one.evidence) for one in privileged.aspects]
-    return [*aspects] or None

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from palate.data._draft import Draft
-from palate.data._faults import FieldError, Place, explain
+from palate.data._draft import BenchmarkDraft, FieldError, Location, explain
 from palate.data._files import NOT_DATA, SUFFIXES, Row, read_rows, suffix
 from palate.data._wire import Id, Wire, WireAspect, WirePost, identifier, privileged
 from palate.records import Card, Comparison, Completion, PalateError, User
@@ -33,10 +32,10 @@ class WireRow(Wire):
     rejected: str | list[str] | None = None
 
 
-def read_lampqa(files: Iterable[Path], card: Card, source: str, *, domain: str | None = None) -> Draft:
+def read_lampqa(files: Iterable[Path], card: Card, source: str, *, domain: str | None = None) -> BenchmarkDraft:
     """Each row is a user of its own, since the data names nobody; rows with a pair become comparisons."""
-    draft = Draft(card=card, source=source, unordered=True)
-    rows: list[tuple[WireRow, str | None, Place]] = []
+    draft = BenchmarkDraft(card=card, source=source, unordered=True)
+    rows: list[tuple[WireRow, str | None, Location]] = []
     for path in files:
         for row, place in read_rows(path, draft.faults):
             try:
@@ -88,7 +87,7 @@ def _convert(row: Row) -> WireRow:
     try:
         return msgspec.convert(row, WireRow)
     except (msgspec.ValidationError, RecursionError) as problem:
-        fault = explain(problem, Place(""))
+        fault = explain(problem, Location(""))
         raise FieldError(fault.field, fault.message) from None
 
 
@@ -99,7 +98,7 @@ def _from_json(text: str, name: str) -> object:
         raise FieldError(name, "expected a list, or a list written as JSON") from None
 
 
-def _add(draft: Draft, wire: WireRow, category: str | None, place: Place, *, shared: bool) -> None:
+def _add(draft: BenchmarkDraft, wire: WireRow, category: str | None, place: Location, *, shared: bool) -> None:
     id = identifier(wire.id, "id")
     if shared:  # ids of different domains may be the same
         id = f"{category}-{id}"

@@ -1,4 +1,4 @@
-"""From what a person writes to a benchmark: names, paths and their options."""
+"""From what a person writes to a benchmark: names, paths, data sets on the hub, and their options."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
+import httpx
 import msgspec
 
 from palate.data import _lampqa, _tables
@@ -16,12 +17,10 @@ from palate.data._acl import read_acl_titles
 from palate.data._cards import LISTINGS, Listing, card_of
 from palate.data._coauthor import read_coauthor
 from palate.data._convarg import Vote, read_convarg, read_votes
-from palate.data._draft import Draft, draft_of
+from palate.data._draft import BenchmarkDraft, Fault, draft_of, refuse
 from palate.data._exchange import read_exchange
-from palate.data._faults import Fault, refuse
 from palate.data._files import NOT_DATA, SUFFIXES, read_rows, suffix
 from palate.data._folder import default_card, is_folder_format, read_folder
-from palate.data._hub import download
 from palate.data._lampqa import files_of_split, of_split, read_lampqa
 from palate.data._pairs import pairs_from_completions
 from palate.data._squality import read_squality
@@ -31,6 +30,7 @@ from palate.records import Benchmark, PalateError, Registry, parse_spec, unknown
 
 DATA_VARIABLE = "PALATE_DATA"
 Options = Mapping[str, str]
+_VOTES = {"convarg": "votes.csv.gz", "convarg-crowdsample": "crowdsample.csv.gz"}
 
 
 def load_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision: str | None = None) -> Benchmark:
@@ -63,7 +63,7 @@ def list_benchmarks(*, data_dir: Path | None = None) -> list[Listing]:
 
 def read_draft(
     spec: str | Path, *, data_dir: Path | None = None, revision: str | None = None, extras: bool = False
-) -> Draft:
+) -> BenchmarkDraft:
     """What `load_benchmark` reads, with its faults instead of an error."""
     text = str(spec)
     found = _existing_path(text)
@@ -78,7 +78,7 @@ def read_draft(
     loaded = LOADERS.make(text, data_dir=data_dir or _data_dir(), revision=revision, extras=extras)
     if isinstance(loaded, Benchmark):
         return draft_of(loaded, text)
-    if not isinstance(loaded, Draft):
+    if not isinstance(loaded, BenchmarkDraft):
         raise PalateError(f"{text} gave a {type(loaded).__name__} where a palate.Benchmark is needed")
     return loaded
 
@@ -123,7 +123,7 @@ def load_votes(name: str, *, data_dir: Path | None = None) -> list[Vote]:
     return read_votes(_folder(name, data_dir or _data_dir()), votes=_VOTES[name])
 
 
-def _read_copy(name: str, data_dir: Path | None, read: Callable[[Path], Draft]) -> Draft:
+def _read_copy(name: str, data_dir: Path | None, read: Callable[[Path], BenchmarkDraft]) -> BenchmarkDraft:
     """What a reader makes of a copy in the data folder."""
     folder = _folder(name, data_dir)
     try:
@@ -132,36 +132,36 @@ def _read_copy(name: str, data_dir: Path | None, read: Callable[[Path], Draft]) 
         raise PalateError(f"{folder}: the copy is damaged ({problem!r}); copy it again from its source") from problem
 
 
-def _mini(*, extras: bool) -> Draft:
+def _mini(*, extras: bool) -> BenchmarkDraft:
     return read_folder(Path(__file__).with_name("mini"), "mini", extras=extras)
 
 
-def _convarg(name: str, *, min: str = "0", data_dir: Path | None) -> Draft:
+def _convarg(name: str, *, min: str = "0", data_dir: Path | None) -> BenchmarkDraft:
     least = _whole_number("min", min)
     return _read_copy(name, data_dir, lambda folder: read_convarg(folder, votes=_VOTES[name], name=name, least=least))
 
 
-def _stackexchange(*, pairs: str = "false", data_dir: Path | None) -> Draft:
+def _stackexchange(*, pairs: str = "false", data_dir: Path | None) -> BenchmarkDraft:
     wanted = _yes_or_no("pairs", pairs)
     return _read_copy("stackexchange", data_dir, lambda folder: read_stackexchange(folder, pairs=wanted))
 
 
-def _coauthor(*, since: str | None = None, data_dir: Path | None) -> Draft:
+def _coauthor(*, since: str | None = None, data_dir: Path | None) -> BenchmarkDraft:
     day = _day("since", since)
     return _read_copy("coauthor", data_dir, lambda folder: read_coauthor(folder, since=day))
 
 
-def _squality(*, pairs: str = "false", data_dir: Path | None) -> Draft:
+def _squality(*, pairs: str = "false", data_dir: Path | None) -> BenchmarkDraft:
     return _read_copy("squality", data_dir, lambda folder: _in_pairs(read_squality(folder), pairs))
 
 
-def _acl_titles(*, pairs: str = "false", data_dir: Path | None) -> Draft:
+def _acl_titles(*, pairs: str = "false", data_dir: Path | None) -> BenchmarkDraft:
     return _read_copy("acl-titles", data_dir, lambda folder: _in_pairs(read_acl_titles(folder), pairs))
 
 
 def _hub(
     name: str, *, split: str = "test", domain: str | None = None, data_dir: Path | None, revision: str | None
-) -> Draft:
+) -> BenchmarkDraft:
     listing = _listing(name)
     local = None if data_dir is None else data_dir / listing.folder
     if local is not None and local.is_dir():
@@ -178,7 +178,7 @@ def _hub(
     return read_lampqa(files_of_split(folder, split), card, name, domain=domain)
 
 
-def _read_path(path: Path, options: Options, source: str, *, extras: bool) -> Draft:
+def _read_path(path: Path, options: Options, source: str, *, extras: bool) -> BenchmarkDraft:
     if path.is_dir() and is_folder_format(path):
         _only(options, ("pairs",), source)
         return _in_pairs(read_folder(path, source, extras=extras), options.get("pairs", "false"))
@@ -202,7 +202,7 @@ def _read_path(path: Path, options: Options, source: str, *, extras: bool) -> Dr
     )
 
 
-def _in_pairs(draft: Draft, pairs: str) -> Draft:
+def _in_pairs(draft: BenchmarkDraft, pairs: str) -> BenchmarkDraft:
     """The completions as pairs, where `pairs=true` asks for them."""
     return draft_of(pairs_from_completions(draft.benchmark()), draft.source) if _yes_or_no("pairs", pairs) else draft
 
@@ -259,8 +259,7 @@ def _yes_or_no(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-_VOTES = {"convarg": "votes.csv.gz", "convarg-crowdsample": "crowdsample.csv.gz"}
-_TARGETS: dict[str, Callable[..., Draft] | str] = {
+_TARGETS: dict[str, Callable[..., BenchmarkDraft] | str] = {
     "mini": _mini,
     "sim": "palate.simulate:simulate_by_options",
     "personalized-rewardbench": partial(_hub, "personalized-rewardbench"),
@@ -272,10 +271,46 @@ _TARGETS: dict[str, Callable[..., Draft] | str] = {
     "squality": _squality,
     "acl-titles": _acl_titles,
 }
-LOADERS: Registry[Callable[..., Benchmark | Draft]] = Registry(
+LOADERS: Registry[Callable[..., Benchmark | BenchmarkDraft]] = Registry(
     "benchmark",
     "palate.loaders",
     {listing.name: (listing.title, _TARGETS[listing.name]) for listing in LISTINGS},
     hint="The path of a file or folder works too, or a loader of your own: ./mine.py:load",
 )
 """Each takes its options, and what it names of `data_dir`, `revision` and `extras`; a plug-in gives a Benchmark."""
+
+
+def download(
+    repository: str, *, revision: str | None, choose: Callable[[list[Path]], list[Path]], local: str
+) -> tuple[Path, str]:
+    """A local copy of a hub data set, and the commit it is of. `choose` picks the files that are wanted.
+
+    `HF_ENDPOINT`, `HF_HUB_OFFLINE` and the hub's own cache are respected. `local` names the folder
+    that would be read instead, for the error.
+    """
+    try:
+        import huggingface_hub
+        import huggingface_hub.constants
+    except ImportError:
+        raise PalateError(
+            f"{repository} comes from the Hugging Face hub: pip install 'palate[hub]', or put a copy in {local}"
+        ) from None
+
+    try:
+        if huggingface_hub.constants.HF_HUB_OFFLINE:
+            wanted = None  # what is in the hub's cache is all there is
+        else:
+            # Ask once whether the hub is there: its client would retry for half a minute, loudly.
+            httpx.head(huggingface_hub.constants.ENDPOINT, timeout=5, follow_redirects=True)
+            listed = huggingface_hub.HfApi().list_repo_files(repository, repo_type="dataset", revision=revision)
+            wanted = [path.as_posix() for path in choose([Path(name) for name in listed])]
+        folder = Path(
+            huggingface_hub.snapshot_download(repository, repo_type="dataset", revision=revision, allow_patterns=wanted)
+        )
+    except Exception as problem:  # which HTTP library the client raises from changes with its version
+        reason = " ".join(str(problem).split())[:300]
+        raise PalateError(
+            f"could not get {repository} from the Hugging Face hub ({reason}). "
+            f"Without the hub, put a copy of its files in {local}, or give the path of a copy"
+        ) from None
+    return folder, folder.name

@@ -9,9 +9,8 @@ from pathlib import Path
 import msgspec
 
 from palate.data._cards import card_of
-from palate.data._draft import Draft, draft_of
-from palate.data._faults import Fault, refuse
-from palate.data._files import read_records
+from palate.data._draft import BenchmarkDraft, draft_of
+from palate.data._files import read_all
 from palate.records import Benchmark, Completion, Post, User
 
 _TITLE = re.compile(r"\s*(\S[^\n]{0,60}?)\s*\n\s*by\s", re.IGNORECASE)
@@ -33,11 +32,9 @@ class _Story(msgspec.Struct):
     questions: list[_Question]
 
 
-def read_squality(folder: Path) -> Draft:
+def read_squality(folder: Path) -> BenchmarkDraft:
     """Every answer as a completion; a writer's posts are their answers, in the order of the file."""
-    faults: list[Fault] = []
-    stories = [story for story, _ in read_records(folder / "responses.jsonl.gz", _Story, faults)]
-    refuse(faults, "squality")
+    stories = read_all(folder / "responses.jsonl.gz", _Story, "squality")
     posts: dict[str, list[Post]] = defaultdict(list)
     completions: list[Completion] = []
     for story in stories:

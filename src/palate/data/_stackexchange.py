@@ -7,10 +7,9 @@ from pathlib import Path
 import msgspec
 
 from palate.data._cards import card_of
-from palate.data._dates import normalise_date
-from palate.data._draft import Draft, draft_of
-from palate.data._faults import Fault, refuse
-from palate.data._files import read_records
+from palate.data._draft import BenchmarkDraft, draft_of
+from palate.data._files import read_all
+from palate.data._wire import normalise_date
 from palate.records import Benchmark, Comparison, Post, Privileged, User
 
 
@@ -36,15 +35,13 @@ class _Question(msgspec.Struct):
     profile: list[_Post]
 
 
-def read_stackexchange(folder: Path, *, pairs: bool = False) -> Draft:
+def read_stackexchange(folder: Path, *, pairs: bool = False) -> BenchmarkDraft:
     """One comparison a question, or one a pair; the body of the question is the private narrative, as in LaMP-QA.
 
     An asker's posts are the union over their questions: views hold those dated before the question.
     """
-    faults: list[Fault] = []
-    read = read_records(folder / "accepted.jsonl.gz", _Question, faults)
-    questions = sorted((one for one, _ in read), key=lambda one: (one.site, one.date, one.question_id))
-    refuse(faults, "stackexchange")
+    read = read_all(folder / "accepted.jsonl.gz", _Question, "stackexchange")
+    questions = sorted(read, key=lambda one: (one.site, one.date, one.question_id))
     posts: dict[str, dict[str, Post]] = {}
     comparisons: list[Comparison] = []
     for question in questions:

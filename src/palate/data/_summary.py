@@ -11,7 +11,7 @@ import msgspec
 from palate.records import Benchmark, Comparison, Completion
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class BenchmarkSummary(msgspec.Struct, frozen=True, kw_only=True):
     """How much there is of what; words and history are medians."""
 
     users: int
@@ -28,7 +28,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     content_hash: str
 
 
-def summarise(benchmark: Benchmark) -> Summary:
+def summarise(benchmark: Benchmark) -> BenchmarkSummary:
     """Count what a benchmark holds.
 
     >>> from palate.data import load_benchmark
@@ -40,7 +40,7 @@ def summarise(benchmark: Benchmark) -> Summary:
     texts = [response for item in benchmark.comparisons for response in item.responses]
     texts += [item.text for item in benchmark.completions if item.text is not None]
     users = benchmark.users.values()
-    return Summary(
+    return BenchmarkSummary(
         users=len(users),
         comparisons=len(benchmark.comparisons),
         completions=len(benchmark.completions),

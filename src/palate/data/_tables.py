@@ -9,12 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from palate.data._dates import write_moment
-from palate.data._draft import Draft
+from palate.data._draft import BenchmarkDraft, Fault, FieldError, Location, explain, warning
 from palate.data._exchange import comparison_of
-from palate.data._faults import Fault, FieldError, Place, explain, warning
 from palate.data._files import Row, read_rows
-from palate.data._wire import Id, identifier, when
+from palate.data._wire import Id, identifier, when, write_moment
 from palate.records import Card, Judgement, PalateError, User
 
 OPTIONS = ("user", "date", "category", "group")
@@ -32,16 +30,16 @@ class Message(msgspec.Struct, frozen=True):
 Turns = tuple[Message, ...]
 
 
-def read_table(files: Iterable[Path], card: Card, source: str, options: Mapping[str, str]) -> Draft:
+def read_table(files: Iterable[Path], card: Card, source: str, options: Mapping[str, str]) -> BenchmarkDraft:
     """Rows become comparisons; a user's history is their rows, ordered by date or by place in the table."""
-    draft = Draft(card=card, source=source, unordered=True)
+    draft = BenchmarkDraft(card=card, source=source, unordered=True)
     columns = {"user": "user_id", **options}
-    users: dict[str, tuple[Place, list[Judgement]]] = {}
+    users: dict[str, tuple[Location, list[Judgement]]] = {}
     rows = [read for path in files for read in read_rows(path, draft.faults)]
     if rows:
         _demand(columns, rows[0][0], source)
     if "date" not in columns:
-        draft.faults += _guess_time(columns, [row for row, _ in rows], Place(source))
+        draft.faults += _guess_time(columns, [row for row, _ in rows], Location(source))
     for row, place in rows:
         try:
             user_id = _text_id(row.get(columns["user"]), columns["user"])
@@ -65,7 +63,7 @@ def _demand(columns: Mapping[str, str], row: Row, source: str) -> None:
             raise PalateError(f"{source}: no column {column!r} for the {option}; {advice}. Columns found: {found}")
 
 
-def _guess_time(columns: dict[str, str], rows: Sequence[Row], place: Place) -> Iterator[Fault]:
+def _guess_time(columns: dict[str, str], rows: Sequence[Row], place: Location) -> Iterator[Fault]:
     """Map the column that looks like a time and holds nothing else, and say so, or say why it was left alone."""
     there = {column.casefold(): column for row in rows[:1] for column in row if column not in columns.values()}
     odd: dict[str, object] = {}

@@ -1,23 +1,31 @@
-"""The records as they stand in files. Field names here are the public format; `records` holds the words.
+"""The records as they stand in files, and their JSON Schemas. Field names here are the public format.
 
 Each type knows how to become its record (`record()`), and raises FieldError when a value makes no sense.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from palate.data._dates import normalise_date
-from palate.data._faults import FieldError
-from palate.records import Aspect, Comparison, Completion, Judgement, Post, Privileged, User
+from palate.data._draft import FieldError
+from palate.records import Aspect, Card, Comparison, Completion, Judgement, Post, Privileged, User
 
 Count = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Id = str | Count
 Date = str | Annotated[int, msgspec.Meta(ge=1, le=9999)] | None
 Scalar = str | Count | float | bool
+_SHAPE = re.compile(
+    r"(\d{4})(?:-(\d{2})(?:-(\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:?\d{2})?)?)?)?", re.ASCII
+)
+Schema = dict[str, object]
+_PROMPT: Schema = {"anyOf": [{"required": ["question"]}, {"required": ["prompt"]}]}
+_CHOICE: Schema = {"anyOf": [{"required": ["chosen", "rejected"]}, {"required": ["responses", "preferred"]}]}
+_PREFERENCES: Schema = {"required": ["preferences"], "properties": {"preferences": {"minItems": 1}}}
 
 
 class Wire(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -135,11 +143,20 @@ class WireItem(Wire):
     narrative: str | None = None
     rubric_aspects: list[WireAspect | str] | None = None
 
-    def _prompt(self) -> str:
+    def _shared(self) -> dict[str, Any]:
+        """The fields that comparisons and completions share, as their records take them."""
         prompt = self.question if self.question is not None else self.prompt
         if prompt is None:
             raise FieldError("question", "is missing; add it")
-        return prompt
+        return {
+            "id": identifier(self.id, "id"),
+            "user_id": identifier(self.user_id, "user_id"),
+            "prompt": prompt,
+            "category": self.category,
+            "date": when(self.date, "date"),
+            "sequence": self.sequence,
+            "privileged": privileged(self.narrative, self.rubric_aspects),
+        }
 
 
 class WireComparison(WireItem):
@@ -155,24 +172,18 @@ class WireComparison(WireItem):
 
     def record(self) -> Comparison:
         """The comparison; twins without a group get the one that both can work out."""
-        id = identifier(self.id, "id")
+        shared = self._shared()
         twin = None if self.twin is None else str(self.twin)
-        group = self.group if self.group is not UNSET else None if twin is None else min(id, twin)
+        group = self.group if self.group is not UNSET else None if twin is None else min(shared["id"], twin)
         responses, preferred = self._choice()
         return Comparison(
-            id=id,
-            user_id=identifier(self.user_id, "user_id"),
-            prompt=self._prompt(),
+            **shared,
             responses=responses,
             preferred=preferred,
-            category=self.category,
             difficulty=self.difficulty,
             twin=twin,
             group=group,
-            date=when(self.date, "date"),
-            sequence=self.sequence,
             shown=None if self.shown is None else tuple(self.shown),
-            privileged=privileged(self.narrative, self.rubric_aspects),
         )
 
     def _choice(self) -> tuple[tuple[str, ...], int]:
@@ -197,16 +208,10 @@ class WireCompletion(WireItem):
     def record(self) -> Completion:
         """The completion."""
         return Completion(
-            id=identifier(self.id, "id"),
-            user_id=identifier(self.user_id, "user_id"),
-            prompt=self._prompt(),
+            **self._shared(),
             text=self.text,
             alternatives=tuple(self.alternatives),
-            category=self.category,
             group=None if self.group is UNSET else self.group,
-            date=when(self.date, "date"),
-            sequence=self.sequence,
-            privileged=privileged(self.narrative, self.rubric_aspects),
         )
 
 
@@ -238,3 +243,58 @@ def _as_text(value: Scalar | list[Scalar]) -> str | list[str]:
     if isinstance(value, list):
         return [one if isinstance(one, str) else msgspec.json.encode(one).decode() for one in value]
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def normalise_date(text: str) -> str:
+    """An ISO 8601 date at the precision it came in, in UTC without a suffix; ValueError for anything else.
+
+    >>> normalise_date("2023-05")
+    '2023-05'
+    >>> normalise_date("2023-05-14T20:11+02:00")
+    '2023-05-14T18:11:00'
+    """
+    match = _SHAPE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a date")
+    year, month, day, clock, offset = match.groups()
+    date(int(year), int(month or 1), int(day or 1))
+    if clock is None:
+        return "-".join(part for part in (year, month, day) if part)
+    moment = datetime.fromisoformat(f"{year}-{month}-{day}T{_six_digits(clock)}{offset or ''}")
+    return write_moment(moment if moment.tzinfo is None else moment.astimezone(UTC))
+
+
+def write_moment(moment: datetime) -> str:
+    """One moment as text, no more precise than it is."""
+    fraction = "microseconds" if moment.microsecond % 1000 else "milliseconds"
+    precision = fraction if moment.microsecond else "seconds"
+    return moment.replace(tzinfo=None).isoformat(timespec=precision)
+
+
+def _six_digits(clock: str) -> str:
+    seconds, dot, fraction = clock.partition(".")
+    return f"{seconds}.{fraction[:6]:0<6}" if dot else seconds
+
+
+def json_schemas() -> dict[str, Schema]:
+    """The schema of one record of each kind: users, comparisons, completions, card and exchange.
+
+    >>> sorted(json_schemas())
+    ['card', 'comparisons', 'completions', 'exchange', 'users']
+    """
+    return {
+        "users": _schema("users", WireUser),
+        "comparisons": _schema("comparisons", WireComparison, _PROMPT, _CHOICE),
+        "completions": _schema("completions", WireCompletion, _PROMPT),
+        "card": _schema("card", Card),
+        "exchange": _schema("exchange", WireUser, _PREFERENCES),
+    }
+
+
+def _schema(name: str, kind: type, *rules: Schema) -> Schema:
+    schema: Schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"palate {name}",
+        **msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(kind))),
+    }
+    return {**schema, "allOf": list(rules)} if rules else schema

@@ -26,7 +26,7 @@ from palate.report import (
     points,
     points_interval,
 )
-from palate.stats import GAIN, Floats, Tested
+from palate.stats import GAIN, Floats, PairedTest
 from palate.views import ViewSpec, resolve_views
 
 MANY_EMPTY = 0.1
@@ -78,7 +78,7 @@ def shared_prompts(items: Sequence[Prompted], clusters: NDArray[np.intp]) -> lis
     return [Finding("note", text)]
 
 
-class PersonalGain(Tested, frozen=True, kw_only=True):
+class PersonalGain(PairedTest, frozen=True, kw_only=True):
     """What the user's own view brought over no view or a stranger's, on the items where it shows something.
 
     The false discovery rate is held over all differences that are printed with it.
@@ -108,10 +108,10 @@ class Against(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def column(self) -> tuple[Floats, Range]:
-        """As `tested` takes it."""
+        """As `paired_tests` takes it."""
         return self.values, GAIN if self.measure in SHARES else ANYWHERE
 
-    def gain(self, found: Tested) -> PersonalGain:
+    def gain(self, found: PairedTest) -> PersonalGain:
         """With what the test says."""
         return PersonalGain(
             who=self.who,
@@ -147,7 +147,7 @@ def against(
             yield Against(who=who, measure=measure, view=own.name, over=other.name, left_out=left_out, values=kept)
 
 
-def personal_gains(asked: Sequence[Against], found: Sequence[Tested | None]) -> list[PersonalGain]:
+def personal_gains(asked: Sequence[Against], found: Sequence[PairedTest | None]) -> list[PersonalGain]:
     """Those that have an item at all."""
     return [one.gain(test) for one, test in zip(asked, found, strict=True) if test is not None]
 

@@ -1,17 +1,13 @@
 """The main experiment: how often reward models know what individual users prefer."""
 
-from palate.evaluation._asks import in_benchmark_order, make_ask
-from palate.evaluation._compare import Comparison as RunComparison
-from palate.evaluation._compare import compare
+from palate.evaluation._compare import RunComparison, compare
 from palate.evaluation._document import evaluation_document
-from palate.evaluation._evaluate import default_views, evaluate, rate_comparisons
-from palate.evaluation._experiment import EVALUATION
-from palate.evaluation._grouping import MOST_GROUPS, SMALLEST_GROUP, Grouping, Mask, groupings, shown_groups
+from palate.evaluation._evaluate import EVALUATION, default_views, evaluate, rate_comparisons
+from palate.evaluation._findings import is_clear_gain
 from palate.evaluation._items import item_cards, outcome_of
 from palate.evaluation._metrics import summarise
 from palate.evaluation._paired import few_carry, gains
 from palate.evaluation._ratings import Ratings
-from palate.evaluation._reading import is_clear_gain
 from palate.evaluation._results import (
     Calibration,
     Difference,
@@ -23,8 +19,26 @@ from palate.evaluation._results import (
     Summary,
     UserAccuracy,
 )
-from palate.evaluation._run import ITEMS, RATINGS, RatedItem, RatingLine, Settings, rated_item
-from palate.evaluation._shown import view_warnings
+from palate.evaluation._run import (
+    ITEMS,
+    RATINGS,
+    RatedItem,
+    RatingLine,
+    Settings,
+    in_benchmark_order,
+    make_ask,
+    rated_item,
+)
+from palate.evaluation._slices import (
+    MOST_GROUPS,
+    SMALLEST_GROUP,
+    Grouping,
+    Mask,
+    groupings,
+    measure_slices,
+    shown_groups,
+)
+from palate.evaluation._warnings import view_warnings
 
 __all__ = [
     "EVALUATION",
@@ -59,6 +73,7 @@ __all__ = [
     "is_clear_gain",
     "item_cards",
     "make_ask",
+    "measure_slices",
     "outcome_of",
     "rate_comparisons",
     "rated_item",

@@ -6,18 +6,17 @@ from pathlib import Path
 
 import msgspec
 
-from palate.evaluation._experiment import EVALUATION
+from palate.evaluation._evaluate import EVALUATION
 from palate.evaluation._paired import as_difference, paired
 from palate.evaluation._ratings import Rated, Ratings
 from palate.evaluation._results import Difference
 from palate.evaluation._run import ITEMS, RATINGS, RatedItem, Settings
 from palate.records import PalateError
 from palate.runs import Run, open_run
-from palate.stats._intervals import Resamples
-from palate.stats._units import Resample
+from palate.stats import Resample, Resamples
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     """What `palate compare` says. `rm` and `than` carry the run's name where both runs have such a model."""
 
     runs: list[str]
@@ -30,7 +29,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Every model of the first run against every model of the second, under each view that both have."""
 
 
-def compare(first: str | Path, second: str | Path, *, seed: int = 0, resample: Resample = "auto") -> Comparison:
+def compare(first: str | Path, second: str | Path, *, seed: int = 0, resample: Resample = "auto") -> RunComparison:
     """Pair the ratings of two runs of the same benchmark item by item."""
     runs = [open_run(Path(folder), EVALUATION) for folder in (first, second)]
     if runs[0].folder.resolve() == runs[1].folder.resolve():
@@ -54,7 +53,7 @@ def compare(first: str | Path, second: str | Path, *, seed: int = 0, resample: R
     ratings = Ratings(items, rows, resample=resample)
     asked = [((one, view), (other, view)) for view in views for one in names[0] for other in names[1]]
     found = paired(ratings, asked, Resamples(ratings.n_clusters, seed=seed))
-    return Comparison(
+    return RunComparison(
         runs=[str(run.folder) for run in runs],
         items=len(items),
         users=len({item.user_id for item in items}),

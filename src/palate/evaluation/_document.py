@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from palate.evaluation._groups import Group, Row, condensed, groups, telling_differences
+from palate.evaluation._findings import NO_PERSONAL_GAIN, findings_of
+from palate.evaluation._order import ModelRows, ResultRow, condensed, groups, telling_differences
 from palate.evaluation._plots import (
     accuracy_plot,
     baseline_plot,
@@ -14,20 +15,19 @@ from palate.evaluation._plots import (
     gain_plot,
     histograms,
 )
-from palate.evaluation._reading import NO_PERSONAL_GAIN, findings_of
-from palate.evaluation._results import Difference, Gain, OverBaseline, Slice, Summary
+from palate.evaluation._results import Gain, Slice, Summary
 from palate.report import (
     ABSENT,
     CLEAR,
     Bar,
     Block,
     Cell,
-    Choice,
     Columns,
     Document,
     ItemCard,
     Section,
     Table,
+    TableChoice,
     chance_of_error,
     count,
     document_of,
@@ -37,7 +37,7 @@ from palate.report import (
     points,
     points_interval,
 )
-from palate.stats import Estimate
+from palate.stats import Estimate, PairedTest
 
 MOST_VALUES = 15
 """How many values of one field a table of slices shows, those with most items first."""
@@ -117,7 +117,7 @@ def evaluation_document(summary: Summary, items: Sequence[ItemCard] = (), *, lef
     )
 
 
-def _accuracy(summary: Summary, found: Sequence[Group]) -> Section:
+def _accuracy(summary: Summary, found: Sequence[ModelRows]) -> Section:
     chances = {percent(result.chance) for result in summary.results if result.chance is not None}
     chance = f"Chance is {chances.pop()}. " if len(chances) == 1 else ""
     models = [group for group in found if not group.control]
@@ -139,7 +139,7 @@ def _accuracy(summary: Summary, found: Sequence[Group]) -> Section:
     )
 
 
-def _results(found: Sequence[Group], title: str, *, folded: str) -> Table | None:
+def _results(found: Sequence[ModelRows], title: str, *, folded: str) -> Table | None:
     if not found:
         return None
     rows = [(group.rm, row) for group in found for row in condensed(group)]
@@ -157,7 +157,7 @@ def _results(found: Sequence[Group], title: str, *, folded: str) -> Table | None
     )
 
 
-def _numbers(row: Row) -> Iterator[str]:
+def _numbers(row: ResultRow) -> Iterator[str]:
     result = row.result
     yield "no score" if result.accuracy is None else percent(result.accuracy)
     yield percent_interval(result.low, result.high)
@@ -171,7 +171,7 @@ def _numbers(row: Row) -> Iterator[str]:
 def _marked(gain: Gain | None) -> str:
     if gain is None:
         return ABSENT
-    return points(gain.gain) + ("*" if gain.q < CLEAR else "")
+    return points(gain.difference) + ("*" if gain.q < CLEAR else "")
 
 
 def _cold_start(summary: Summary) -> Section | None:
@@ -185,7 +185,7 @@ def _cold_start(summary: Summary) -> Section | None:
 def _gains(summary: Summary) -> Section | None:
     if not summary.gains:
         return None
-    rows = [(one.rm, one.view, one.over, points(one.gain), *_certainty(one)) for one in summary.gains]
+    rows = [(one.rm, one.view, one.over, points(one.difference), *_certainty(one)) for one in summary.gains]
     return Section(
         title="Personalisation gain",
         name="Gains",
@@ -193,12 +193,8 @@ def _gains(summary: Summary) -> Section | None:
         "kind. A model that uses the person gains over both.",
         blocks=_plot_and_tables(
             gain_plot(summary),
-            Table(
-                titles=("reward model", "view", "over", "gain", *_CERTAINTY),
-                words=3,
-                rows=rows,
-                headings=True,
-                folded="The same as a table, with controls that never change",
+            _tests(
+                ("reward model", "view", "over", "gain"), rows, "The same as a table, with controls that never change"
             ),
         ),
     )
@@ -225,13 +221,7 @@ def _over_baseline(summary: Summary) -> Section | None:
         "users of whom little and much is known.",
         blocks=_plot_and_tables(
             baseline_plot(summary),
-            Table(
-                titles=("reward model", "view", "known of\nthe user", "difference", *_CERTAINTY),
-                words=3,
-                rows=rows,
-                headings=True,
-                folded="The same as a table",
-            ),
+            _tests(("reward model", "view", "known of\nthe user", "difference"), rows, "The same as a table"),
         ),
         small_print=[NO_PERSONAL_GAIN],
         terminal=True,
@@ -250,21 +240,16 @@ def _differences(summary: Summary) -> Section | None:
         "that show nobody or somebody else. Pairs of controls are in the JSON form only.",
         blocks=_plot_and_tables(
             difference_plot(summary),
-            Table(
-                titles=("view", "reward model", "minus", "difference", *_CERTAINTY),
-                words=3,
-                rows=rows,
-                headings=True,
-                folded="Every view as a table",
-            ),
+            _tests(("view", "reward model", "minus", "difference"), rows, "Every view as a table"),
         ),
     )
 
 
-_CERTAINTY = ("95%", "q", "users", "n")
+def _tests(titles: tuple[str, ...], rows: list[tuple[str, ...]], folded: str) -> Table:
+    return Table(titles=(*titles, "95%", "q", "users", "n"), words=3, rows=rows, headings=True, folded=folded)
 
 
-def _certainty(one: Gain | Difference | OverBaseline) -> tuple[str, ...]:
+def _certainty(one: PairedTest) -> tuple[str, ...]:
     return points_interval(one.low, one.high), chance_of_error(one.q), f"{one.users:,}", f"{one.n:,}"
 
 
@@ -282,7 +267,7 @@ def _users(summary: Summary) -> Section | None:
     )
 
 
-def _slices(summary: Summary, found: Sequence[Group]) -> Section | None:
+def _slices(summary: Summary, found: Sequence[ModelRows]) -> Section | None:
     parts: dict[tuple[str, str], dict[str, list[Slice]]] = defaultdict(lambda: defaultdict(list))
     for part in summary.slices:
         parts[part.rm, part.view][part.by].append(part)
@@ -295,7 +280,7 @@ def _slices(summary: Summary, found: Sequence[Group]) -> Section | None:
         lead="Accuracy on parts of the items. Small parts have wide intervals; a difference between two parts is not "
         "tested here.",
         blocks=[
-            Choice(
+            TableChoice(
                 label="Reward model and view",
                 tables=[_slice_table(group.rm, row, parts[group.rm, row.result.view]) for group, row in rows],
                 first=next(seen, 0),
@@ -304,7 +289,7 @@ def _slices(summary: Summary, found: Sequence[Group]) -> Section | None:
     )
 
 
-def _slice_table(rm: str, row: Row, fields: dict[str, list[Slice]]) -> Table:
+def _slice_table(rm: str, row: ResultRow, fields: dict[str, list[Slice]]) -> Table:
     shown = [(by.removeprefix("demographics."), part) for by, own in fields.items() for part in ordered_slices(own)]
     left_out = sum(map(len, fields.values())) - len(shown)
     return Table(
@@ -339,7 +324,7 @@ def _plot_and_tables(*blocks: Block | None) -> list[Block]:
     return [block for block in blocks if block is not None]
 
 
-def _cells(row: Row) -> Iterator[Cell]:
+def _cells(row: ResultRow) -> Iterator[Cell]:
     result, calibration = row.result, row.result.calibration
     yield from (result.rm, result.view, result.of, result.n, result.users)
     yield from (result.accuracy, result.low, result.high, result.macro, result.chance)
@@ -354,7 +339,7 @@ def _cells(row: Row) -> Iterator[Cell]:
 
 
 def _gain_cells(gain: Gain | None) -> tuple[Cell, ...]:
-    return (gain.gain, gain.low, gain.high, gain.q) if gain else (None, None, None, None)
+    return (gain.difference, gain.low, gain.high, gain.q) if gain else (None, None, None, None)
 
 
 def _estimate_cells(estimate: Estimate | None) -> tuple[Cell, ...]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
-from palate.evaluation._asks import presented_order
-from palate.evaluation._groups import is_control
+from palate.evaluation._order import is_control
 from palate.evaluation._ratings import Ratings
-from palate.evaluation._run import RatedItem, Settings
+from palate.evaluation._run import RatedItem, Settings, presented_order
 from palate.records import Rating
 from palate.report import ItemCard, ItemRating, ItemText, Outcome
 from palate.runs import Run, profiles_shown, view_label

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
-from palate.evaluation._baseline import over_baseline
-from palate.evaluation._paired import about_few, differences, gains
+from palate.evaluation._findings import findings_of
+from palate.evaluation._paired import differences, gains, over_baseline
 from palate.evaluation._ratings import Rated, Ratings
-from palate.evaluation._reading import findings_of
 from palate.evaluation._results import Calibration, Orders, Result, Summary
 from palate.evaluation._run import Settings
-from palate.evaluation._shown import stranger_match, view_warnings
 from palate.evaluation._slices import slices, user_accuracies
+from palate.evaluation._warnings import run_warnings, stranger_match
 from palate.report import Finding
-from palate.runs import LOST, Run, common_fields
-from palate.stats import Estimate, brier, expected_calibration_error
-from palate.stats._intervals import ANYWHERE, SHARE, Floats, Quantity, Resamples, intervals
-from palate.stats._units import Resample
-from palate.views import NO_FURTHER_STRANGER, ViewSpec
+from palate.runs import Run, common_fields
+from palate.stats import (
+    ANYWHERE,
+    SHARE,
+    Estimate,
+    Floats,
+    Quantity,
+    Resample,
+    Resamples,
+    brier,
+    expected_calibration_error,
+    intervals,
+)
+from palate.views import ViewSpec
 
 
 def summarise(run: Run[Settings], *, again: bool = False, resample: Resample = "auto") -> Summary:
-    """Everything that a run says, from its raw ratings; `again` reads verdicts anew from what models wrote."""
+    """Everything that a run says, from its raw ratings; `again` reads verdicts again from what models wrote."""
     ratings = Ratings.of(run, again=again, resample=resample)
     settings = run.settings
     resamples = Resamples(ratings.n_clusters, seed=settings.seed)
     labels = [model.label for model in settings.models]
+    results = _results(ratings, labels, settings.views, resamples)
     found = gains(ratings, labels, settings.views, resamples)
     over = over_baseline(ratings, labels, settings.views, settings.baseline, resamples)
-    warnings = [Finding("warning", text) for text in (*_warnings(run, ratings), *about_few(ratings, found, over))]
+    warnings = [Finding("warning", text) for text in run_warnings(settings.views, ratings, results, found, over)]
     summary = Summary(
         **common_fields(
             run,
@@ -48,7 +56,7 @@ def summarise(run: Run[Settings], *, again: bool = False, resample: Resample = "
             for view in settings.views
             for line in stranger_match(view, ratings.shown(view.name), ratings.shown(view.of or ""))
         ],
-        results=_results(ratings, labels, settings.views, resamples),
+        results=results,
         gains=found,
         differences=differences(ratings, labels, settings.views, resamples),
         over_baseline=over,
@@ -95,7 +103,7 @@ def _result(ratings: Ratings, label: str, view: ViewSpec, estimates: Sequence[Es
         ties=ratings.items_where(
             label, view.name, lambda rating: bool(rating.scores) and _is_tied(rating.scores or ())
         ),
-        unscored=_unscored(ratings, label, view.name),
+        unscored=ratings.items_where(label, view.name, lambda rating: True) - int(scored.sum()),
         empty=0 if view.name == "none" else int(ratings.empty(view.name).sum()),
         notes=ratings.items_where(label, view.name, lambda rating: rating.scores is not None and bool(rating.note)),
         length_controlled=length_controlled,
@@ -104,11 +112,6 @@ def _result(ratings: Ratings, label: str, view: ViewSpec, estimates: Sequence[Es
         calibration=_calibration(ratings, rated),
         orders=_orders(rated),
     )
-
-
-def _unscored(ratings: Ratings, rm: str, view: str) -> int:
-    """Items that were rated and have no score, with any of the strangers they were shown with."""
-    return ratings.items_where(rm, view, lambda rating: True) - int((~np.isnan(ratings.credits[rm, view])).sum())
 
 
 def _orders(rated: Rated) -> Orders | None:
@@ -195,36 +198,3 @@ def _calibration(ratings: Ratings, rated: Rated) -> Calibration | None:
         brier=brier(probabilities, preferred),
         ece=expected_calibration_error(probabilities, preferred),
     )
-
-
-def _warnings(run: Run[Settings], ratings: Ratings) -> list[str]:
-    found = []
-    if ratings.lost:
-        found.append(LOST.format(count=ratings.lost))
-    if ratings.to_make:
-        found.append(f"{ratings.to_make} ratings are still to be made: run the same command again.")
-    if ratings.n_clusters < 30:
-        found.append(f"Independent users or couples: only {ratings.n_clusters}. Intervals from so few can mislead.")
-    for (rm, view), credits in ratings.credits.items():
-        rated = ratings.rated(rm, view)
-        unscored = _unscored(ratings, rm, view)
-        if unscored > 0.02 * len(credits):
-            scored = {item for (item, _), rating in rated.items() if rating.scores is not None}
-            reasons = Counter(rating.unscored for (item, _), rating in rated.items() if item not in scored)
-            # the reason is why an earlier stranger gave no score
-            reason, _ = min(reasons.most_common(), key=lambda counted: counted[0] == NO_FURTHER_STRANGER)
-            found.append(f"{rm}, {view}: {unscored} of {len(credits)} items unscored, most often: {reason}.")
-    for spec in run.settings.views:
-        found += view_warnings(spec, ratings.shown(spec.name), len(ratings.items))
-    for (rm, view), _ in ratings.credits.items():
-        orders = _orders(ratings.rated(rm, view))
-        if orders and orders.flipped > 0.2 * orders.pairs:
-            found.append(
-                f"{rm}, {view}: {orders.flipped} of {orders.pairs} verdicts flipped with the order; what stood first "
-                f"won {orders.first:.0%} of the time."
-            )
-    views = {view.name: view for view in run.settings.views}
-    profile = [view for view in views.values() if view.is_profile]
-    if profile and not any(view.whose == "swapped" for view in views.values()):
-        found.append("No swapped view: a gain over none could come from any profile, not this user's.")
-    return found

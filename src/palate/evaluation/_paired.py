@@ -4,46 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
+from palate.evaluation._order import is_control
 from palate.evaluation._ratings import Ratings
 from palate.evaluation._results import Difference, Gain, OverBaseline
-from palate.report._numbers import CLEAR, count
-from palate.rewards import CONTROLS
-from palate.stats._intervals import GAIN, Floats, Resamples, paired_differences
+from palate.evaluation._slices import groupings, shown_groups
+from palate.stats import GAIN, PairedTest, Resamples, paired_differences
 from palate.views import ViewSpec
 
 Key = tuple[str, str]
 """A model and a view."""
 
-_ENOUGH_USERS = 20
-"""Where users weigh as unequally as if there were fewer, those who were not seen may matter."""
 _FEW = 3
 _FEW_OF_MANY = 0.02
 """A gain that would not be clear without so few users is said to be carried by few."""
+ALL = "any"
+"""The part of the items that is all of them."""
 
 
-class Paired(msgspec.Struct, frozen=True, kw_only=True):
-    """Accuracy of one minus accuracy of the other; q holds the false discovery rate over the whole list."""
+class Pair(NamedTuple):
+    """Accuracy of one minus accuracy of the other, on a part of the items."""
 
     one: Key
     other: Key
-    n: int
-    users: int
-    value: float
-    low: float | None
-    high: float | None
-    p: float
-    q: float
-    carried_by: int | None
     part: str
-
-
-ALL = "any"
-"""The part of the items that is all of them."""
+    test: PairedTest
 
 
 def paired(
@@ -53,7 +43,7 @@ def paired(
     *,
     where_shown: bool = False,
     parts: Mapping[str, NDArray[np.bool_]] | None = None,
-) -> list[Paired]:
+) -> list[Pair]:
     """Every difference asked for, on every part of the items, less those with no item in common.
 
     With `where_shown`, items whose first view had nothing to show are left out. All of it is one table, over which
@@ -62,7 +52,7 @@ def paired(
     kept: list[tuple[str, Key, Key, NDArray[np.bool_]]] = []
     for part, members in (parts or {ALL: np.ones(len(ratings.items), dtype=bool)}).items():
         for one, other in asked:
-            both = members & _both_scored(ratings, one, other)
+            both = members & ~np.isnan(ratings.credits[one] + ratings.credits[other])
             if where_shown:
                 both &= ~ratings.empty(one[1])
             if both.any():
@@ -71,26 +61,9 @@ def paired(
         ratings.mean(ratings.credits[one] - ratings.credits[other], both, within=GAIN) for _, one, other, both in kept
     ]
     return [
-        Paired(
-            one=one,
-            other=other,
-            n=int(both.sum()),
-            users=ratings.count_users(both),
-            value=found.value,
-            low=found.low,
-            high=found.high,
-            p=found.p,
-            q=found.q,
-            carried_by=found.carried_by,
-            part=part,
-        )
-        for (part, one, other, both), found in zip(kept, paired_differences(quantities, resamples), strict=True)
+        Pair(one, other, part, PairedTest(n=int(both.sum()), users=ratings.count_users(both), **vars(difference)))
+        for (part, one, other, both), difference in zip(kept, paired_differences(quantities, resamples), strict=True)
     ]
-
-
-def _both_scored(ratings: Ratings, one: Key, other: Key) -> np.ndarray:
-    both: Floats = ratings.credits[one] + ratings.credits[other]
-    return ~np.isnan(both)
 
 
 def gains(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], resamples: Resamples) -> list[Gain]:
@@ -102,48 +75,22 @@ def gains(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], re
             if view.whose == "own":
                 over += [other.name for other in views if other.whose != "own" and other.of == view.name]
             asked += [((label, view.name), (label, name)) for name in over]
-    return [
-        Gain(
-            rm=found.one[0],
-            view=found.one[1],
-            over=found.other[1],
-            n=found.n,
-            users=found.users,
-            gain=found.value,
-            low=found.low,
-            high=found.high,
-            p=found.p,
-            q=found.q,
-            carried_by=found.carried_by,
-        )
-        for found in paired(ratings, asked, resamples, where_shown=True)
-    ]
+    found = paired(ratings, asked, resamples, where_shown=True)
+    return [Gain(rm=pair.one[0], view=pair.one[1], over=pair.other[1], **asdict(pair.test)) for pair in found]
 
 
 def differences(
     ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], resamples: Resamples
 ) -> list[Difference]:
     """Every two models under the same view, less two controls, which no report shows against each other."""
-    pairs = [pair for pair in combinations(labels, 2) if not all(label.split(":")[0] in CONTROLS for label in pair)]
+    pairs = [pair for pair in combinations(labels, 2) if not all(map(is_control, pair))]
     asked = [((one, view.name), (other, view.name)) for view in views for one, other in pairs]
-    return [as_difference(found) for found in paired(ratings, asked, resamples)]
+    return [as_difference(pair) for pair in paired(ratings, asked, resamples)]
 
 
-def as_difference(found: Paired) -> Difference:
+def as_difference(pair: Pair) -> Difference:
     """The same, said of two models under one view."""
-    return Difference(
-        view=found.one[1],
-        rm=found.one[0],
-        than=found.other[0],
-        n=found.n,
-        users=found.users,
-        difference=found.value,
-        low=found.low,
-        high=found.high,
-        p=found.p,
-        q=found.q,
-        carried_by=found.carried_by,
-    )
+    return Difference(view=pair.one[1], rm=pair.one[0], than=pair.other[0], **asdict(pair.test))
 
 
 def few_carry(carried_by: int | None, users: int) -> bool:
@@ -155,27 +102,34 @@ def few_carry(carried_by: int | None, users: int) -> bool:
     return carried_by is not None and carried_by <= max(_FEW, _FEW_OF_MANY * users)
 
 
-def about_few(ratings: Ratings, found: Sequence[Gain], over: Sequence[OverBaseline]) -> list[str]:
-    """Warnings where few users hold the items, few items are shared by all, or few users carry a gain."""
-    warnings = []
-    sizes = np.bincount(ratings.clusters).astype(float)
-    alike = sizes.sum() ** 2 / np.sum(sizes**2)
-    if alike < _ENOUGH_USERS <= len(sizes):
-        warnings.append(
-            f"A few users hold most of the items: these {len(sizes)} weigh like {alike:.0f}. Intervals from so few can "
-            "mislead, since an effect that few people have may not have been seen at all."
-        )
-    if ratings.too_few_units:
-        warnings.append(
-            f"All users judge the same {count(ratings.too_few_units, 'item')}: the intervals are about new users, and "
-            "say nothing about new items."
-        )
-    clear: list[tuple[str, Gain | OverBaseline]] = [
-        *((f"{one.rm}, {one.view} over {one.over}", one) for one in found if one.q < CLEAR),
-        *((f"{one.rm}, {one.view} over {one.than}", one) for one in over if one.q < CLEAR and one.known == ALL),
+def over_baseline(
+    ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], baseline: str | None, resamples: Resamples
+) -> list[OverBaseline]:
+    """Each model that sees a profile against the baseline that sees none, over all users and by what is known.
+
+    Not what knowing the user is worth: a model may be better for everybody. That is the gain of one model over itself.
+    """
+    if baseline is None or not any(view.name == "none" for view in views):
+        return []
+    asked = [
+        ((label, view.name), (baseline, "none"))
+        for label in labels
+        for view in views
+        if label != baseline and (view.is_profile or view.name == "none")
     ]
-    return warnings + [
-        f"{what}: few users carry this. Without {one.carried_by} of the {one.users} it would not be clear."
-        for what, one in clear
-        if few_carry(one.carried_by, one.users)
+    found = paired(ratings, asked, resamples, parts=_parts(ratings))
+    return [
+        OverBaseline(rm=pair.one[0], view=pair.one[1], than=baseline, known=pair.part, **asdict(pair.test))
+        for pair in found
     ]
+
+
+def _parts(ratings: Ratings) -> dict[str, NDArray[np.bool_]]:
+    """All items, then those of users of whom little, more and much is known."""
+    parts = {ALL: np.ones(len(ratings.items), dtype=bool)}
+    for grouping in groupings(ratings):
+        if grouping.by == "known":
+            shown = shown_groups(ratings, grouping)
+            if len(shown.values) > 1:
+                parts.update((name, shown.codes == code) for code, name in enumerate(shown.values))
+    return parts

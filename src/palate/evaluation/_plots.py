@@ -6,9 +6,11 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
-from palate.evaluation._groups import (
-    Group,
-    Row,
+from scipy import stats
+
+from palate.evaluation._order import (
+    ModelRows,
+    ResultRow,
     condensed,
     groups,
     is_control,
@@ -17,7 +19,7 @@ from palate.evaluation._groups import (
     view_kind,
     views,
 )
-from palate.evaluation._results import Difference, Gain, OverBaseline, Summary
+from palate.evaluation._results import Summary
 from palate.report import (
     IN_PERCENT,
     IN_POINTS,
@@ -40,6 +42,7 @@ from palate.report import (
     points_interval,
     shortened,
 )
+from palate.stats import PairedTest
 
 _PROFILE_SHAPES = ("square", "diamond", "triangle", "hexagon")
 _STRANGER_SHAPES = ("cross", "plus")
@@ -112,7 +115,7 @@ def cold_start_chart(summary: Summary) -> Chart | None:
 def gain_plot(summary: Summary) -> IntervalPlot | None:
     """What each view adds over no profile and over a stranger's; nothing where no gain was measured."""
     # A control that never changes gains nothing by construction: the table has it, the plot need not.
-    names = list(dict.fromkeys(gain.rm for gain in summary.gains if gain.gain != 0 or not is_control(gain.rm)))
+    names = list(dict.fromkeys(gain.rm for gain in summary.gains if gain.difference != 0 or not is_control(gain.rm)))
     names.sort(key=is_control)
     return draw_intervals(
         [_gain_band(summary, rm) for rm in names],
@@ -129,15 +132,10 @@ def difference_plot(summary: Summary) -> IntervalPlot | None:
     rows: dict[tuple[str, str], list[PlotRow]] = defaultdict(list)
     for found in telling_differences(summary):
         if view_kind(found.view) == "profile":
-            rows[found.rm, found.view].append(_difference_row(found))
+            detail = f"{points_interval(found.low, found.high)}, q {chance_of_error(found.q)}"
+            rows[found.rm, found.view].append(_difference_row(found, f"minus {found.than}", DIFFERENCE, detail))
     bands = [Band(title=f"{rm}, {view}", dim=is_control(rm), rows=tuple(own)) for (rm, view), own in rows.items()]
-    return draw_intervals(
-        bands,
-        IN_POINTS,
-        title="Difference in accuracy between models on the same items",
-        axis="difference in percentage points, with 95% interval",
-        reference="no difference",
-    )
+    return _plot_differences(bands, "Difference in accuracy between models on the same items")
 
 
 def baseline_plot(summary: Summary) -> IntervalPlot | None:
@@ -145,37 +143,38 @@ def baseline_plot(summary: Summary) -> IntervalPlot | None:
     rows: dict[str, list[PlotRow]] = defaultdict(list)
     for found in summary.over_baseline:
         if view_kind(found.view) == "profile":
-            rows[found.rm].append(_baseline_row(found))
+            everybody = found.known == "any"
+            label = found.view if everybody else f"{found.view}, {found.known} known"
+            detail = f"{found.users:,} users, q {chance_of_error(found.q)}"
+            rows[found.rm].append(_difference_row(found, label, DIFFERENCE if everybody else OVER_NONE, detail))
     bands = [Band(title=rm, dim=is_control(rm), rows=tuple(own)) for rm, own in rows.items()]
-    return draw_intervals(
-        bands,
-        IN_POINTS,
-        title="Each model against the impersonal one",
-        axis="difference in percentage points, with 95% interval",
-        reference="no difference",
-    )
+    return _plot_differences(bands, "Each model against the impersonal one")
 
 
-def _baseline_row(found: OverBaseline) -> PlotRow:
-    everybody = found.known == "any"
+def _plot_differences(bands: Sequence[Band], title: str) -> IntervalPlot | None:
+    axis = "difference in percentage points, with 95% interval"
+    return draw_intervals(bands, IN_POINTS, title=title, axis=axis, reference="no difference")
+
+
+def _difference_row(found: PairedTest, label: str, mark: Mark, detail: str) -> PlotRow:
     return PlotRow(
-        label=found.view if everybody else f"{found.view}, {found.known} known",
-        mark=DIFFERENCE if everybody else OVER_NONE,
+        label=label,
+        mark=mark,
         value=found.difference,
         low=found.low,
         high=found.high,
         reference=0.0,
         text=points(found.difference),
-        detail=f"{found.users:,} users, q {chance_of_error(found.q)}",
+        detail=detail,
     )
 
 
-def _accuracy_band(group: Group, looks: dict[str, Mark]) -> Band:
+def _accuracy_band(group: ModelRows, looks: dict[str, Mark]) -> Band:
     rows = tuple(_accuracy_row(row, looks.get(row.label, EVERY_VIEW)) for row in condensed(group))
     return Band(title=group.rm, dim=group.control, rows=rows)
 
 
-def _accuracy_row(row: Row, mark: Mark) -> PlotRow:
+def _accuracy_row(row: ResultRow, mark: Mark) -> PlotRow:
     result = row.result
     scored = result.accuracy is not None
     return PlotRow(
@@ -194,34 +193,12 @@ def _gain_band(summary: Summary, rm: str) -> Band:
     own = [gain for gain in summary.gains if gain.rm == rm]
     order = list(dict.fromkeys(gain.view for gain in own))
     own.sort(key=lambda gain: (view_kind(gain.view) != "profile", order.index(gain.view)))
-    rows = tuple(_gain_row(gain, is_stranger(summary, gain)) for gain in own)
-    return Band(title=rm, dim=is_control(rm), rows=rows)
-
-
-def _gain_row(gain: Gain, stranger: bool) -> PlotRow:
-    return PlotRow(
-        label=gain.view,
-        mark=OVER_STRANGER if stranger else OVER_NONE,
-        value=gain.gain,
-        low=gain.low,
-        high=gain.high,
-        reference=0.0,
-        text=points(gain.gain),
-        detail=f"over {shortened(gain.over.split(':')[0], 10)}, q {chance_of_error(gain.q)}",
-    )
-
-
-def _difference_row(found: Difference) -> PlotRow:
-    return PlotRow(
-        label=f"minus {found.than}",
-        mark=DIFFERENCE,
-        value=found.difference,
-        low=found.low,
-        high=found.high,
-        reference=0.0,
-        text=points(found.difference),
-        detail=f"{points_interval(found.low, found.high)}, q {chance_of_error(found.q)}",
-    )
+    rows = []
+    for gain in own:
+        mark = OVER_STRANGER if is_stranger(summary, gain) else OVER_NONE
+        detail = f"over {shortened(gain.over.split(':')[0], 10)}, q {chance_of_error(gain.q)}"
+        rows.append(_difference_row(gain, gain.view, mark, detail))
+    return Band(title=rm, dim=is_control(rm), rows=tuple(rows))
 
 
 def histograms(summary: Summary) -> list[Histograms]:
@@ -245,7 +222,7 @@ def histograms(summary: Summary) -> list[Histograms]:
     return found
 
 
-def _histogram(row: Row, mark: Mark, users: Sequence[tuple[float, int]], tallest: int) -> Histogram:
+def _histogram(row: ResultRow, mark: Mark, users: Sequence[tuple[float, int]], tallest: int) -> Histogram:
     chance = 0.5 if row.result.chance is None else row.result.chance
     return draw_histogram(
         row.label,
@@ -261,11 +238,4 @@ def _guessing_below(n: int, chance: float) -> float:
     """The probability that a guesser gets less than `chance` of `n` items."""
     if n < 1 or not 0 < chance < 1:
         return 0.0
-    most = math.ceil(n * chance - 1e-9)
-    return sum(
-        math.exp(
-            math.lgamma(n + 1) - math.lgamma(right + 1) - math.lgamma(n - right + 1)
-            + right * math.log(chance) + (n - right) * math.log1p(-chance)
-        )
-        for right in range(most)
-    )  # fmt: skip
+    return float(stats.binom.cdf(math.ceil(n * chance - 1e-9) - 1, n, chance))

@@ -8,14 +8,25 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.evaluation._asks import in_benchmark_order
-from palate.evaluation._run import ITEMS, RATINGS, RatedItem, RatingLine, Settings
+from palate.evaluation._run import ITEMS, RATINGS, RatedItem, RatingLine, Settings, in_benchmark_order
 from palate.records import Rating
 from palate.rewards import read_again
 from palate.runs import VIEWS, Run, ViewLine
-from palate.stats import credit, independent_clusters
-from palate.stats._intervals import SHARE, Floats, Quantity, Statistic, cluster_totals, ratio
-from palate.stats._units import FEWEST_UNITS, Resample, Units, item_texts, shared_units
+from palate.stats import (
+    FEWEST_UNITS,
+    SHARE,
+    Floats,
+    Quantity,
+    Resample,
+    Statistic,
+    Units,
+    cluster_totals,
+    credit,
+    independent_clusters,
+    item_texts,
+    ratio,
+    shared_units,
+)
 from palate.views import ViewSpec
 
 Rated = dict[tuple[str, int], Rating]
@@ -50,7 +61,7 @@ class Ratings:
 
     @classmethod
     def of(cls, run: Run[Settings], *, again: bool = False, resample: Resample = "auto") -> Ratings:
-        """Read a run; with `again`, verdicts and grades anew from the models' own words."""
+        """Read a run; with `again`, verdicts and grades again from the models' own words."""
         items = list(run.read(ITEMS))
         keys = [(model.label, view.name) for model in run.settings.models for view in run.settings.views]
         ratings: dict[tuple[str, str], Rated] = {key: {} for key in keys}

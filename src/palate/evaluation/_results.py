@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from palate.runs import RunSummary
-from palate.stats import Estimate
+from palate.stats import Estimate, PairedTest
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,51 +75,31 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """For judges of pairs, on the items that they scored."""
 
 
-class Gain(msgspec.Struct, frozen=True, kw_only=True):
+class Gain(PairedTest, frozen=True, kw_only=True):
     """What a view adds for one model: accuracy with it minus accuracy with another, on the same items.
 
     Items whose view had nothing to show are left out: a profile adds nothing where there is none.
+    q holds the false discovery rate over all gains of the run that could differ from 0.
     """
 
     rm: str
     view: str
     over: str
-    n: int
-    users: int
-    gain: float
-    low: float | None
-    high: float | None
-    p: float
-    """Two-sided test of a mean of zero; below .05 where the interval leaves zero out."""
-    q: float
-    """The same with the false discovery rate held over all gains of the run that could differ from 0."""
-    carried_by: int | None = None
-    """Without so many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class Difference(PairedTest, frozen=True, kw_only=True):
     """One model against another under the same view, on the items that both scored."""
 
     view: str
     rm: str
     than: str
-    n: int
-    users: int
-    difference: float
-    low: float | None
-    high: float | None
-    p: float
-    q: float
-    """The false discovery rate over all differences of the table."""
-    carried_by: int | None = None
-    """As for a gain."""
 
 
-class OverBaseline(msgspec.Struct, frozen=True, kw_only=True):
+class OverBaseline(PairedTest, frozen=True, kw_only=True):
     """A model against the impersonal one of a training run, which sees nobody, on the items that both scored.
 
     It says whether the model is better, and not whether the person makes it so: that is a `Gain` over `none` and
-    over `swapped`, of one model.
+    over `swapped`, of one model. q holds the false discovery rate over all of these, whatever is known.
     """
 
     rm: str
@@ -128,16 +108,6 @@ class OverBaseline(msgspec.Struct, frozen=True, kw_only=True):
     """The impersonal model."""
     known: str
     """`any`, or how many judgements of the user could be learned from: `0`, `1 to 10`, `11 to 50`, `over 50`."""
-    n: int
-    users: int
-    difference: float
-    low: float | None
-    high: float | None
-    p: float
-    q: float
-    """The false discovery rate over all of these differences, whatever is known."""
-    carried_by: int | None = None
-    """As for a gain."""
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,29 +1,33 @@
 """What a run says, for terminal, Markdown, CSV and one web page: findings, tables, plots and items."""
 
-from palate.report._csv import document_csv
 from palate.report._document import (
     Block,
     Cell,
-    Choice,
     Columns,
     Document,
+    Finding,
     ItemCard,
     ItemRating,
     ItemText,
     Note,
     Outcome,
     Section,
+    Severity,
+    TableChoice,
     document_of,
+    warnings_first,
 )
-from palate.report._findings import Finding, Severity, warnings_first
-from palate.report._markdown import document_markdown
+from palate.report._markdown import document_csv, document_markdown
 from palate.report._numbers import (
     ABSENT,
     CLEAR,
     chance_of_error,
+    change_with_interval,
+    commonest,
     count,
     figure,
     figure_interval,
+    natural_order,
     percent,
     percent_interval,
     points,
@@ -42,9 +46,9 @@ from palate.report._plots import (
     Histograms,
     IntervalPlot,
     Mark,
+    NumberFormat,
     PlotRow,
     Step,
-    Written,
     draw_curves,
     draw_dots,
     draw_histogram,
@@ -54,7 +58,6 @@ from palate.report._plots import (
 )
 from palate.report._table import Bar, Table
 from palate.report._terminal import print_document
-from palate.report._words import change_with_interval, commonest, natural_order
 
 __all__ = [
     "ABSENT",
@@ -68,7 +71,6 @@ __all__ = [
     "Block",
     "Cell",
     "Chart",
-    "Choice",
     "Columns",
     "Document",
     "Dot",
@@ -81,13 +83,14 @@ __all__ = [
     "ItemText",
     "Mark",
     "Note",
+    "NumberFormat",
     "Outcome",
     "PlotRow",
     "Section",
     "Severity",
     "Step",
     "Table",
-    "Written",
+    "TableChoice",
     "chance_of_error",
     "change_with_interval",
     "commonest",

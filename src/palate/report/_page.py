@@ -15,8 +15,7 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from palate.report._document import Document, ItemCard, ItemRating
-from palate.report._findings import Finding, as_sentence
+from palate.report._document import Document, Finding, ItemCard, ItemRating, as_sentence
 from palate.report._numbers import count, figure
 
 _FOLDER = Path(__file__).parent

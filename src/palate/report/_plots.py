@@ -24,7 +24,7 @@ from palate.report._numbers import (
 COLOURS = ("none", "profile-0", "profile-1", "profile-2", "profile-3", "stranger-0", "oracle")
 
 
-class Written(msgspec.Struct, frozen=True):
+class NumberFormat(msgspec.Struct, frozen=True):
     """How the values of a plot are written: one value, an interval, and the value beside a tick."""
 
     value: Callable[[float], str]
@@ -37,9 +37,9 @@ class Written(msgspec.Struct, frozen=True):
         return (number.rstrip("0").rstrip(".") if "." in number else number) + unit
 
 
-IN_PERCENT = Written(percent, percent_interval)
-IN_POINTS = Written(points, points_interval)
-SCORES = Written(figure, figure_interval)
+IN_PERCENT = NumberFormat(percent, percent_interval)
+IN_POINTS = NumberFormat(points, points_interval)
+SCORES = NumberFormat(figure, figure_interval)
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ class Axis(msgspec.Struct, frozen=True):
         share = (value - self.ticks[0]) / (self.ticks[-1] - self.ticks[0])
         return round(self.start + min(1.0, max(0.0, share)) * (self.end - self.start), 3)
 
-    def placed(self, written: Written) -> tuple[tuple[float, str], ...]:
+    def placed(self, written: NumberFormat) -> tuple[tuple[float, str], ...]:
         """The ticks with their texts."""
         texts = [written.tick(tick) for tick in self.ticks]
         if len(set(texts)) < len(texts):  # too near each other for the usual decimals
@@ -231,7 +231,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
 def draw_curves(
     curves: Mapping[str, Sequence[Step]],
-    written: Written,
+    written: NumberFormat,
     *,
     title: str,
     axis: str,
@@ -284,7 +284,7 @@ def draw_curves(
 
 
 def draw_dots(
-    dots: Sequence[Dot], across: Written, up: Written, *, title: str, axis: str, side: str,
+    dots: Sequence[Dot], across: NumberFormat, up: NumberFormat, *, title: str, axis: str, side: str,
     levels: Sequence[Across] = (), include: Sequence[float] = (),
 ) -> Chart | None:  # fmt: skip
     """Dots at two values each; nothing where there are none. `include` are values the axis across must hold."""
@@ -326,7 +326,7 @@ _End = tuple[str, Mark, float, float]
 
 
 def _levels(
-    across: Sequence[Across], written: Written, up: Axis, colours: Mapping[str, str]
+    across: Sequence[Across], written: NumberFormat, up: Axis, colours: Mapping[str, str]
 ) -> tuple[tuple[Level, ...], list[_End], list[str]]:
     """Lines across, the labels of those that no curve stands for, and their values in words."""
     levels = tuple(
@@ -340,7 +340,7 @@ def _levels(
     return levels, ends, [level.text for level in levels]
 
 
-def _with_interval(one: Step, written: Written) -> str:
+def _with_interval(one: Step, written: NumberFormat) -> str:
     interval = "" if one.low is None else f" ({written.interval(one.low, one.high)})"
     return f"{written.value(one.value)}{interval}"
 
@@ -454,7 +454,7 @@ class IntervalPlot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw_intervals(
-    bands: Sequence[Band], written: Written, *, title: str, axis: str, reference: str,
+    bands: Sequence[Band], written: NumberFormat, *, title: str, axis: str, reference: str,
     legend: Mapping[str, Mark] | None = None,
 ) -> IntervalPlot | None:  # fmt: skip
     """Every row in its place, band under band; nothing where there are no rows."""

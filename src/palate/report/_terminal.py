@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -13,11 +14,11 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from palate.report._document import Document, Note, Section
-from palate.report._findings import Finding
-from palate.report._printable import printable
+from palate.report._document import Document, Finding, Note, Section
+from palate.report._numbers import MINUS
 from palate.report._table import Bar, Table
 
+_BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
 INDENT = 2
 ROOMY = 100
 """Columns of a terminal from which tables are set wide."""
@@ -27,6 +28,20 @@ BAR_CELLS = 20
 NARROWEST = 8
 """Columns of a terminal that words under a heading have at least."""
 _STYLES = {"warning": "bold yellow", "note": "cyan", "good": "green"}
+
+
+def printable(text: str, console: Console, style: str = "") -> Text:
+    """Text that cannot move the cursor, colour anything or fail to be written."""
+    kept = "".join("\ufffd" if _unprintable(character) else character for character in text)
+    kept = kept.replace(MINUS, "-")
+    encoding = console.encoding or "utf-8"
+    if encoding.lower().replace("-", "") != "utf8":
+        kept = kept.replace("–", "-").encode(encoding, "replace").decode(encoding)
+    return Text(kept, style=style)
+
+
+def _unprintable(character: str) -> bool:
+    return unicodedata.category(character) in {"Cc", "Cs"} or character in _BIDIRECTIONAL
 
 
 def print_document(document: Document, console: Console) -> None:

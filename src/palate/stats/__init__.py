@@ -1,8 +1,8 @@
 """From columns of items to numbers: clusters of users, intervals, paired tests, false discovery."""
 
 from palate.stats._accuracy import brier, credit, expected_calibration_error
-from palate.stats._clusters import independent_clusters
-from palate.stats._differences import Figure, Range, Tested, figures, mean_totals, tested
+from palate.stats._clusters import FEWEST_UNITS, Resample, Units, independent_clusters, item_texts, shared_units
+from palate.stats._differences import Figure, PairedTest, Range, figures, mean_totals, paired_tests
 from palate.stats._intervals import (
     ANYWHERE,
     GAIN,
@@ -22,7 +22,6 @@ from palate.stats._intervals import (
     ratio,
     ratio_interval,
 )
-from palate.stats._units import FEWEST_UNITS, Resample, Units, item_texts, shared_units
 
 __all__ = [
     "ANYWHERE",
@@ -34,12 +33,12 @@ __all__ = [
     "Figure",
     "Floats",
     "PairedDifference",
+    "PairedTest",
     "Quantity",
     "Range",
     "Resample",
     "Resamples",
     "Statistic",
-    "Tested",
     "Units",
     "brier",
     "cluster_totals",
@@ -53,8 +52,8 @@ __all__ = [
     "item_texts",
     "mean_totals",
     "paired_differences",
+    "paired_tests",
     "ratio",
     "ratio_interval",
     "shared_units",
-    "tested",
 ]

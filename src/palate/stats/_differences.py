@@ -22,7 +22,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None = None
 
 
-class Tested(msgspec.Struct, frozen=True, kw_only=True):
+class PairedTest(msgspec.Struct, frozen=True, kw_only=True):
     """The mean of paired differences, with its interval and its test."""
 
     n: int
@@ -31,9 +31,11 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None
     high: float | None
     p: float
+    """Two-sided test of a mean of zero; below .05 where the interval leaves zero out."""
     q: float
+    """The same with the false discovery rate held over the whole table."""
     carried_by: int | None = None
-    """Without so many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
+    """Without this many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
 
 
 def mean_totals(values: Floats, clusters: NDArray[np.intp], n_clusters: int) -> Floats:
@@ -42,12 +44,12 @@ def mean_totals(values: Floats, clusters: NDArray[np.intp], n_clusters: int) -> 
     return cluster_totals(np.stack([np.where(has, values, 0.0), has.astype(float)], axis=1), clusters, n_clusters)
 
 
-def tested(
+def paired_tests(
     columns: Sequence[tuple[Floats, Range]],
     clusters: NDArray[np.intp],
     users: NDArray[np.str_],
     resamples: Resamples,
-) -> list[Tested | None]:
+) -> list[PairedTest | None]:
     """Differences, an item each and nan where it does not count, with the range of what is possible.
 
     The false discovery rate is held over all that are given, so give all that are printed. None where no item counts.
@@ -57,18 +59,13 @@ def tested(
         Quantity(mean_totals(values, clusters, resamples.n_clusters), ratio, within)
         for values, within in (columns[index] for index in there)
     ]
-    found: list[Tested | None] = [None] * len(columns)
+    found: list[PairedTest | None] = [None] * len(columns)
     for index, difference in zip(there, paired_differences(means, resamples), strict=True):
         has = ~np.isnan(columns[index][0])
-        found[index] = Tested(
+        found[index] = PairedTest(
             n=int(has.sum()),
             users=len(set(users[has].tolist())),
-            difference=difference.value,
-            low=difference.low,
-            high=difference.high,
-            p=difference.p,
-            q=difference.q,
-            carried_by=difference.carried_by,
+            **vars(difference),
         )
     return found
 

@@ -33,13 +33,13 @@ _COLUMNS = 512
 _SMALLEST_ERROR = 0.2
 """A resample whose standard error is less than this part of the sample's has missed those who differ."""
 _ENOUGH_TO_MISS = 5
-"""With so many users who make up the variance, it counts as the whole of the sample's; see `_standard_errors`."""
+"""With this many users who make up the variance, it counts as the whole of the sample's; see `_standard_errors`."""
 _ENOUGH_TO_DRAW = 5
 """Of fewer users there are too few different resamples, and Student's interval is taken where it is wider."""
 _UNSEEN_USER = 0.5
 """The weight of the user who was not seen, in users: a half is what Jeffreys' interval for a share adds."""
 _EXACT_FLIPS = 16
-"""Up to so many users who differ, all ways of flipping their signs are tried."""
+"""Up to this many users who differ, all ways of flipping their signs are tried."""
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -109,7 +109,7 @@ class Quantity:
 class PairedDifference:
     """A mean difference with its interval and the test whose null is a mean of zero."""
 
-    value: float
+    difference: float
     low: float | None
     high: float | None
     p: float
@@ -117,7 +117,7 @@ class PairedDifference:
     q: float
     """p with the false discovery rate held over the list that was asked for."""
     carried_by: int | None
-    """How few users carry it: without so many of them the interval would hold zero. None where it does anyway."""
+    """How few users carry it: without this many of them the interval would hold zero. None where it does anyway."""
 
 
 def ratio(totals: Floats) -> Floats:

@@ -13,7 +13,7 @@ import msgspec
 from palate.downstream._items import ViewShown
 from palate.downstream._personal import PersonalGain
 from palate.runs import RunSummary
-from palate.stats import Estimate, Tested
+from palate.stats import Estimate, PairedTest
 
 ChooserKind = Literal["model", "random", "longest", "oracle"]
 
@@ -88,7 +88,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     k: int
 
 
-class BestOfNDifference(Tested, frozen=True, kw_only=True):
+class BestOfNDifference(PairedTest, frozen=True, kw_only=True):
     """The critic's mean score of one choice minus another's, on the items that both have.
 
     The false discovery rate is held over all differences of the run, personal gains among them.

@@ -37,8 +37,8 @@ from palate.stats import (
     intervals,
     mean_totals,
     paired_differences,
+    paired_tests,
     ratio,
-    tested,
 )
 
 
@@ -203,7 +203,7 @@ def differences(
     personal = list(_personal(expectations))
     columns = [(difference(expectations, one, other), ANYWHERE) for _, one, other in asked]
     columns += [one.column for one in personal]
-    found = tested(columns, expectations.clusters, expectations.users, resamples)
+    found = paired_tests(columns, expectations.clusters, expectations.users, resamples)
     plain = [
         BestOfNDifference(about=about, one=_choice(*one), other=_choice(*other), **msgspec.structs.asdict(test))
         for (about, one, other), test in zip(asked, found, strict=False)
@@ -319,13 +319,13 @@ def _over_optimised(expectations: Expectations, resamples: Resamples) -> Iterato
     columns = [difference(expectations, (one, k), (one, top)) for one, k in tried]
     totals = [mean_totals(column, expectations.clusters, expectations.n_clusters) for column in columns]
     falls = dict(zip(tried, paired_differences([Quantity(total, ratio) for total in totals], resamples), strict=True))
-    for one, peak in [max(((one, k) for k in steps), key=lambda key: falls[key].value) for one in models if steps]:
+    for one, peak in [max(((one, k) for k in steps), key=lambda key: falls[key].difference) for one in models if steps]:
         fall = falls[one, peak]
         if fall.low is not None and fall.low > 0 and fall.q < CLEAR:
             yield Finding(
                 "warning",
                 f"over-optimised: with {one.name} seeing {one.view} (policy sees {one.policy_view}), the reward keeps "
-                f"rising, but the critic's score is best at k = {peak} and {fall.value:.3f} lower at k = {top} "
+                f"rising, but the critic's score is best at k = {peak} and {fall.difference:.3f} lower at k = {top} "
                 f"({fall.low:.3f} to {fall.high:.3f}), q = {chance_of_error(fall.q)}",
             )
 

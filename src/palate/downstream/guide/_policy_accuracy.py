@@ -18,7 +18,7 @@ from palate.downstream.guide._guiding import limit, tilted
 from palate.downstream.guide._results import PairResult, PolicyAccuracy
 from palate.downstream.guide._run import LIKELIHOODS, RATINGS, TOKEN_REWARDS, AnswerTokens, GuideSettings
 from palate.runs import Run
-from palate.stats import SHARE, Figure, Floats, Resamples, Tested, credit, figures
+from palate.stats import SHARE, Figure, Floats, PairedTest, Resamples, credit, figures
 from palate.views import ViewSpec
 
 Names = tuple[str, str, str]
@@ -164,7 +164,7 @@ def guided_by(rm: str, weight: float | None) -> str:
 
 def pair_results(
     credits: Mapping[Names, Credits],
-    gains: Mapping[Weighted, Tested | None],
+    gains: Mapping[Weighted, PairedTest | None],
     clusters: NDArray[np.intp],
     users: NDArray[np.str_],
     resamples: Resamples,
@@ -186,7 +186,7 @@ def pair_results(
 def _result(
     names: Names,
     credits: Credits,
-    gains: dict[float | None, Tested | None],
+    gains: dict[float | None, PairedTest | None],
     clusters: NDArray[np.intp],
     users: NDArray[np.str_],
     resamples: Resamples,
@@ -224,6 +224,6 @@ def _result(
     )
 
 
-def _figure(gain: Tested | None) -> Figure:
+def _figure(gain: PairedTest | None) -> Figure:
     """The policy alone is no gain over itself."""
     return Figure(value=gain.difference, low=gain.low, high=gain.high) if gain else Figure(value=0.0, low=0.0, high=0.0)

@@ -11,7 +11,7 @@ import msgspec
 from palate.downstream._items import ViewShown
 from palate.downstream._personal import PersonalGain
 from palate.runs import RunSummary
-from palate.stats import Figure, Tested
+from palate.stats import Figure, PairedTest
 
 
 class PolicyAccuracy(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class TextResult(msgspec.Struct, frozen=True, kw_only=True):
     score: Figure | None
     reward_gain: Figure | None
     """The reward of the text less that of what the policy writes alone, both in one ask."""
-    over_alone: Tested | None
+    over_alone: PairedTest | None
     """The critic's mean score less that of what the policy writes alone, on the items that have both; the false
     discovery rate `q` is over all differences of the run."""
 

@@ -33,7 +33,7 @@ from palate.report import (
     warnings_first,
 )
 from palate.runs import LOST, Run, common_fields
-from palate.stats import GAIN, Figure, Resamples, independent_clusters, tested
+from palate.stats import GAIN, Figure, Resamples, independent_clusters, paired_tests
 
 
 def summarise_guide(run: Run[GuideSettings], weights: Sequence[float] | None = None) -> GuideSummary:
@@ -64,7 +64,7 @@ def summarise_guide(run: Run[GuideSettings], weights: Sequence[float] | None = N
     steered, guided = over_alone(credits), texts.over_alone() if texts else {}
     own = [*personal(credits, settings.views, shows), *(texts.personal(shows) if texts else ())]
     columns = [(values, GAIN) for values in steered.values()] + [(values, ANYWHERE) for values in guided.values()]
-    found = tested(columns + [one.column for one in own], clusters, users, resamples)
+    found = paired_tests(columns + [one.column for one in own], clusters, users, resamples)
     first, second = found[: len(steered)], found[len(steered) : len(columns)]
     accuracies = pair_results(credits, dict(zip(steered, first, strict=True)), clusters, users, resamples)
     written = texts.results(dict(zip(guided, second, strict=True))) if texts else []

@@ -14,7 +14,7 @@ from palate.downstream.guide._policy_accuracy import guided_by
 from palate.downstream.guide._results import TextResult
 from palate.downstream.guide._run import ALONE, GENERATIONS, GRADES, GeneratedLine, GuideSettings, outcomes
 from palate.runs import Run
-from palate.stats import Figure, Floats, Resamples, Tested, figures
+from palate.stats import Figure, Floats, PairedTest, Resamples, figures
 
 Names = tuple[str, str, str, float]
 """Policy view, reward model, view, weight."""
@@ -77,7 +77,7 @@ class Texts:
                     who = f"{guided_by(model.label, weight)}{seeing}"
                     yield from against(who, SCORE, columns, settings.views, shows)
 
-    def results(self, over: Mapping[Names, Tested | None]) -> list[TextResult]:
+    def results(self, over: Mapping[Names, PairedTest | None]) -> list[TextResult]:
         """The policy alone, then each reward model and view by weight, for each policy view."""
         names = self._names()
         scores = {one: self._scores(one) for one in names}
@@ -124,7 +124,9 @@ class Texts:
                 values[place] = line.rating.scores[at] - line.rating.scores[alone]
         return values
 
-    def _result(self, names: Names, score: Figure | None, gain: Figure | None, over_alone: Tested | None) -> TextResult:
+    def _result(
+        self, names: Names, score: Figure | None, gain: Figure | None, over_alone: PairedTest | None
+    ) -> TextResult:
         lines = [line for line in self._lines(names) if line is not None]
         written = [line for line in lines if line.failed is None]
         grades = [(line, self._grades[line.key].grade) for line in written if line.key in self._grades]

@@ -10,7 +10,7 @@ import msgspec
 from palate.downstream._items import ViewShown
 from palate.downstream._personal import PersonalGain
 from palate.runs import RunSummary
-from palate.stats import Tested
+from palate.stats import PairedTest
 
 
 class StepLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     """Texts without a grade."""
 
 
-class Change(Tested, frozen=True, kw_only=True):
+class Change(PairedTest, frozen=True, kw_only=True):
     """The trained policy minus the untrained one, on the same prompts and seeds; `n` prompts have a number of both.
 
     Each is a test of its own, so `q` is `p`.

@@ -35,7 +35,7 @@ from palate.evaluation import SMALLEST_GROUP
 from palate.records import Grade
 from palate.report import Finding, warnings_first
 from palate.runs import LOST, Run, common_fields
-from palate.stats import ANYWHERE, GAIN, Floats, Resamples, independent_clusters, tested
+from palate.stats import ANYWHERE, GAIN, Floats, Resamples, independent_clusters, paired_tests
 from palate.views import STRANGERS, ViewSpec
 
 STEPS_LOST = "the curve lacks {count} of {taken} steps: their lines in steps.jsonl are lost"
@@ -137,7 +137,7 @@ def _by_view(
                 for name, one in columns.items()
             ]
     resamples = Resamples(int(clusters.max()) + 1, settings.seed)
-    return rows, personal_gains(asked, tested([one.column for one in asked], clusters, users, resamples))
+    return rows, personal_gains(asked, paired_tests([one.column for one in asked], clusters, users, resamples))
 
 
 def _control_scores(lines: Sequence[HeldOutLine], view: str) -> Floats:
@@ -231,7 +231,7 @@ def _change(items: Sequence[PromptItem], values: Floats, seed: int, within: Rang
         return None
     clusters, users = independent_clusters(items), np.array([item.user_id for item in items])
     resamples = Resamples(int(clusters.max()) + 1, seed)
-    [found] = tested([(values[:, 1] - values[:, 0], within)], clusters, users, resamples)
+    [found] = paired_tests([(values[:, 1] - values[:, 0], within)], clusters, users, resamples)
     return Change(**msgspec.structs.asdict(found)) if found is not None else None
 
 

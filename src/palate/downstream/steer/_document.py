@@ -18,9 +18,9 @@ from palate.report import (
     Chart,
     Document,
     Dot,
+    NumberFormat,
     Section,
     Table,
-    Written,
     chance_of_error,
     count,
     document_of,
@@ -105,7 +105,9 @@ def _charts(summary: SteerSummary) -> list[Chart]:
     return [chart for chart in drawn if chart is not None]
 
 
-def _chart(rows: Sequence[SteerRow], values: dict[str, float], written: Written, title: str, side: str) -> Chart | None:
+def _chart(
+    rows: Sequence[SteerRow], values: dict[str, float], written: NumberFormat, title: str, side: str
+) -> Chart | None:
     shown = [row for row in rows if row.label in values]
     return draw_dots(
         [

@@ -12,7 +12,7 @@ import msgspec
 from palate.downstream._items import ViewShown
 from palate.downstream._personal import PersonalGain
 from palate.runs import RunSummary
-from palate.stats import Figure, Tested
+from palate.stats import Figure, PairedTest
 
 MethodKind = Literal["none", "in-context", "best-of-n", "oracle", "guided"]
 Decoding = Literal["sampled", "greedy"]
@@ -56,7 +56,7 @@ class SteerRow(msgspec.Struct, frozen=True, kw_only=True):
     """Likeness: the cosine between the vectors of the text and of the user's own."""
 
 
-class SteerDifference(Tested, frozen=True, kw_only=True):
+class SteerDifference(PairedTest, frozen=True, kw_only=True):
     """One method minus another by one measure, on the items that both have.
 
     The false discovery rate is held over all differences of the table, personal gains among them.

@@ -21,7 +21,7 @@ from palate.evaluation import Ratings
 from palate.records import PalateError
 from palate.report import CLEAR, Finding, chance_of_error, change_with_interval, count, percent, warnings_first
 from palate.runs import Run, common_fields
-from palate.stats import GAIN, SHARE, Resamples, figures, independent_clusters, tested
+from palate.stats import GAIN, SHARE, Resamples, figures, independent_clusters, paired_tests
 
 FEW_USERS = 30
 COSINE = (-1.0, 1.0)
@@ -42,7 +42,7 @@ def summarise_steer(run: Run[SteerSettings]) -> SteerSummary:
     rows = _rows(methods, clusters, users, resamples)
     asked, personal = _asked(methods), list(parts.personal(methods))
     values = [(one.columns[measure] - other.columns[measure], _range(measure)) for _, one, other, measure in asked]
-    tests = tested([*values, *(one.column for one in personal)], clusters, users, resamples)
+    tests = paired_tests([*values, *(one.column for one in personal)], clusters, users, resamples)
     found = [
         SteerDifference(about=about, one=one.label, other=other.label, measure=measure, **msgspec.structs.asdict(test))
         for (about, one, other, measure), test in zip(asked, tests, strict=False)

@@ -116,7 +116,7 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
     """How much people differ in taking the longest."""
 
 
-class Positions(msgspec.Struct, frozen=True, kw_only=True):
+class PositionHabits(msgspec.Struct, frozen=True, kw_only=True):
     """Habits of position, where the benchmark recorded what people saw where."""
 
     n: int
@@ -168,7 +168,7 @@ class Leaks(msgspec.Struct, frozen=True, kw_only=True):
     response_in_posts: int
     """An earlier post of the user holds one of the responses or the private narrative, or nearly."""
     withheld: int
-    """Judgements and posts that views leave out for that, counted anew for every comparison."""
+    """Judgements and posts that views leave out for that, counted again for every comparison."""
     privileged_in_history: int
     """What views show of the earlier history holds a sentence of the item's private narrative or rubric."""
     chosen_elsewhere: int
@@ -247,7 +247,7 @@ class BenchmarkAudit(msgspec.Struct, frozen=True, kw_only=True):
     """What it would be if no text were judged twice."""
     conflicts: Conflicts
     lengths: Lengths
-    positions: Positions | None
+    positions: PositionHabits | None
     fields: list[Field]
     leaks: Leaks
     faults: list[str]

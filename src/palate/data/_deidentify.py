@@ -1,4 +1,4 @@
-"""Pseudonyms: every id of a benchmark replaced by a keyed hash, which only the holder of the key can make again."""
+"""A benchmark with its ids replaced by pseudonyms, or its texts without direct identifiers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,35 @@ import hmac
 import os
 import re
 import secrets
+from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import platformdirs
 
-from palate.data._rewrite import Rewriter
-from palate.records import Benchmark, PalateError
+from palate.records import Aspect, Benchmark, Comparison, Completion, Judgement, PalateError, Post, Privileged, User
 
+Item = TypeVar("Item", Comparison, Completion)
+Write = Callable[[str], str]
+_PEOPLE = r"u|user|users|profile|profiles|people|person|in|member|members|author|authors|channel|c"
+_NETWORKS = r"twitter|x|facebook|instagram|github|gitlab|linkedin|tiktok|threads|medium|bsky|reddit|t"
+_LINK_TO_A_PERSON = re.compile(
+    rf"(?:https?://|www\.)(?:[^\s/@]+@[^\s]+"
+    rf"|[^\s/]+/(?:[^\s]*/)?(?:(?:{_PEOPLE})/|[@~])[^\s/]+[^\s]*"
+    rf"|(?:www\.)?(?:{_NETWORKS})\.(?:com|me|app|org|net|social)/[^\s/]+[^\s]*"
+    r"|[^\s]*[?&](?:user|username|user_id|uid|author)=[^\s]*)",
+    re.IGNORECASE,
+)
+_EMAIL = re.compile(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+")
+_HANDLE = re.compile(r"(?<![\w@./])@[A-Za-z_][\w.]{1,30}(?<!\.)")
+_TELEPHONE = re.compile(r"(?<![\w.,-])(?:\+|\(?0|\(\d|\d{2,4}[\s.-])[\d\s().-]{6,18}\d(?![\w-]|[.,]\d)")
+_DATE = re.compile(r"(?:1[5-9]|20)\d\d-\d\d-\d\d")
+FEWEST_DIGITS, MOST_DIGITS = 9, 15
+"""Of a telephone number with its area; shorter ones look like years, prices and measures."""
 KEY_VARIABLE = "PALATE_PSEUDONYM_KEY"
 SHORTEST_KEY = 16
 DIGITS = 20
@@ -24,6 +44,151 @@ _TOKEN = re.compile(r"[^\s,;:!?()\[\]{}\"'<>|/\\=&#]+")
 _PIECES = re.compile(r"([@._~*`-])")
 _UNLIKE_A_WORD = re.compile(r"[\d_@.\-]")
 MOST_PIECES = 40
+
+
+def _same(text: str) -> str:
+    return text
+
+
+@dataclass(frozen=True)
+class Rewriter:
+    """How texts, ids of users and all other ids are written; what is not said stays as it is."""
+
+    text: Write
+    user_id: Write = _same
+    item_id: Write = _same
+    evidence: Write | None = None
+    """Of an aspect: a text, or the ids of posts."""
+
+    def benchmark(self, benchmark: Benchmark) -> Benchmark:
+        """The whole benchmark; the card stays."""
+        users = [self._user(user) for user in benchmark.users.values()]
+        return Benchmark(
+            card=benchmark.card,
+            users={user.id: user for user in users},
+            comparisons=tuple(self._comparison(item) for item in benchmark.comparisons),
+            completions=tuple(self._completion(item) for item in benchmark.completions),
+        )
+
+    def _optional(self, text: str | None) -> str | None:
+        return None if text is None else self.text(text)
+
+    def _texts(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(self.text, texts))
+
+    def _user(self, user: User) -> User:
+        return User(
+            id=self.user_id(user.id),
+            demographics={
+                name: self.text(value) if isinstance(value, str) else list(map(self.text, value))
+                for name, value in user.demographics.items()
+            },
+            values=self._texts(user.values),
+            posts=tuple(self._post(post) for post in user.posts),
+            judgements=tuple(self._judgement(one) for one in user.judgements),
+        )
+
+    def _post(self, post: Post) -> Post:
+        return msgspec.structs.replace(
+            post, id=self.item_id(post.id), text=self.text(post.text), category=self._optional(post.category)
+        )
+
+    def _judgement(self, judgement: Judgement) -> Judgement:
+        return msgspec.structs.replace(
+            judgement,
+            id=None if judgement.id is None else self.item_id(judgement.id),
+            prompt=self.text(judgement.prompt),
+            responses=self._texts(judgement.responses),
+            reason=self._optional(judgement.reason),
+            values=self._texts(judgement.values),
+        )
+
+    def _comparison(self, item: Comparison) -> Comparison:
+        twin = None if item.twin is None else self.item_id(item.twin)
+        return msgspec.structs.replace(
+            self._item(item),
+            responses=self._texts(item.responses),
+            twin=twin,
+            difficulty=self._optional(item.difficulty),
+        )
+
+    def _completion(self, item: Completion) -> Completion:
+        return msgspec.structs.replace(
+            self._item(item), text=self._optional(item.text), alternatives=self._texts(item.alternatives)
+        )
+
+    def _item(self, item: Item) -> Item:
+        return msgspec.structs.replace(
+            item,
+            id=self.item_id(item.id),
+            user_id=self.user_id(item.user_id),
+            prompt=self.text(item.prompt),
+            category=self._optional(item.category),
+            group=None if item.group is None else self.item_id(item.group),
+            privileged=self._privileged(item.privileged),
+        )
+
+    def _privileged(self, privileged: Privileged) -> Privileged:
+        evidence = self.evidence or self.text
+        aspects = tuple(
+            Aspect(
+                aspect=self.text(one.aspect),
+                reason=self._optional(one.reason),
+                evidence=None if one.evidence is None else evidence(one.evidence),
+            )
+            for one in privileged.aspects
+        )
+        return Privileged(narrative=self._optional(privileged.narrative), aspects=aspects)
+
+
+def scrub(benchmark: Benchmark) -> Benchmark:
+    """The benchmark with placeholders for direct identifiers in its texts; the card's notes count them.
+
+    The same text becomes the same text everywhere. What people are called and where they live is not found.
+    """
+    counts: Counter[str] = Counter()
+    written: dict[str, str] = {}
+
+    def text(one: str) -> str:
+        if one not in written:
+            written[one] = scrub_text(one, counts)
+        return written[one]
+
+    new = Rewriter(text).benchmark(benchmark)
+    found = ", ".join(f"{counts[kind]} {kind}" for kind in ("email", "link", "handle", "telephone"))
+    note = f"direct identifiers in distinct texts, replaced by placeholders: {found}"
+    card = msgspec.structs.replace(benchmark.card, notes=(*benchmark.card.notes, note))
+    return msgspec.structs.replace(new, card=card)
+
+
+def scrub_text(text: str, counts: Counter[str] | None = None) -> str:
+    """One text without its direct identifiers.
+
+    >>> scrub_text("Mail ann@example.org or call +44 20 7946 0958; I am @ann_of_kent.")
+    'Mail [email] or call [telephone]; I am [handle].'
+    >>> scrub_text("From 2019-05-14 to 2020, 1,000,000 people read https://example.org/news")
+    'From 2019-05-14 to 2020, 1,000,000 people read https://example.org/news'
+    """
+    counts = Counter() if counts is None else counts
+
+    def put(kind: str, pattern: re.Pattern[str], text: str) -> str:
+        def placeholder(match: re.Match[str]) -> str:
+            if kind == "telephone" and not _is_telephone(match.group()):
+                return match.group()
+            counts[kind] += 1
+            return f"[{kind}]"
+
+        return pattern.sub(placeholder, text)
+
+    patterns = {"link": _LINK_TO_A_PERSON, "email": _EMAIL, "handle": _HANDLE, "telephone": _TELEPHONE}
+    for kind, pattern in patterns.items():
+        text = put(kind, pattern, text)
+    return text
+
+
+def _is_telephone(match: str) -> bool:
+    digits = sum(one.isdigit() for one in match)
+    return FEWEST_DIGITS <= digits <= MOST_DIGITS and not _DATE.search(match)
 
 
 def key_file() -> Path:

@@ -7,17 +7,16 @@ from typing import Literal
 import msgspec
 
 from palate.evaluation._results import Difference, Gain, Result, Summary
+from palate.rewards import CONTROLS
 
 ViewKind = Literal["none", "profile", "stranger", "oracle"]
 
-CONTROLS = frozenset({"random", "longest", "shortest", "first", "overlap"})
-"""Reward models that understand nothing: what they reach is free."""
 
 _STRANGERS = ("swapped", "co-annotator", "twin")
 _ORDER: dict[ViewKind, int] = {"none": 0, "profile": 1, "stranger": 2, "oracle": 3}
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the result table: a result and the gains that belong beside it."""
 
     result: Result
@@ -27,16 +26,16 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     over_stranger: Gain | None
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
+class ModelRows(msgspec.Struct, frozen=True, kw_only=True):
     """One reward model with its rows."""
 
     rm: str
     control: bool
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
 
 
 def is_control(rm: str) -> bool:
-    """Whether a reward model is one of the controls, whatever its options.
+    """Whether a reward model is one of the controls, whatever its options: what they reach is free.
 
     >>> is_control("overlap:judgements"), is_control("embedding")
     (True, False)
@@ -54,7 +53,7 @@ def view_kind(view: str, of: str | None = None) -> ViewKind:
     return "oracle" if head == "oracle" else "profile"
 
 
-def groups(summary: Summary) -> list[Group]:
+def groups(summary: Summary) -> list[ModelRows]:
     """Models in the order of the run, controls after them; views from `none` to `oracle`."""
     names = list(dict.fromkeys(result.rm for result in summary.results))
     several = len({(r.view, r.of) for r in summary.results if view_kind(r.view, r.of) == "stranger"}) > 1
@@ -62,7 +61,7 @@ def groups(summary: Summary) -> list[Group]:
     return sorted(found, key=lambda group: group.control)
 
 
-def condensed(group: Group) -> tuple[Row, ...]:
+def condensed(group: ModelRows) -> tuple[ResultRow, ...]:
     """The rows of a group, where a control that does the same under every view needs only one."""
     first = group.rows[0]
     alike = all(_figures(row.result) == _figures(first.result) for row in group.rows)
@@ -71,9 +70,9 @@ def condensed(group: Group) -> tuple[Row, ...]:
     return (msgspec.structs.replace(first, label="every view", over_none=None, over_stranger=None),)
 
 
-def views(summary: Summary) -> list[Row]:
+def views(summary: Summary) -> list[ResultRow]:
     """One row for each view of the run, in the order of the tables, whichever model it comes from."""
-    seen: dict[str, Row] = {}
+    seen: dict[str, ResultRow] = {}
     for group in groups(summary):
         for row in group.rows:
             seen.setdefault(row.label, row)
@@ -117,19 +116,19 @@ def _turned(found: Difference) -> Difference:
     )
 
 
-def _group(summary: Summary, rm: str, several_strangers: bool) -> Group:
+def _group(summary: Summary, rm: str, several_strangers: bool) -> ModelRows:
     rows = [_row(summary, result, several_strangers) for result in summary.results if result.rm == rm]
     rows.sort(key=lambda row: _ORDER[row.kind])
-    return Group(rm=rm, control=is_control(rm), rows=tuple(rows))
+    return ModelRows(rm=rm, control=is_control(rm), rows=tuple(rows))
 
 
-def _row(summary: Summary, result: Result, several_strangers: bool) -> Row:
+def _row(summary: Summary, result: Result, several_strangers: bool) -> ResultRow:
     own = [gain for gain in summary.gains if (gain.rm, gain.view) == (result.rm, result.view)]
     strangers = [gain for gain in own if is_stranger(summary, gain)]
     # The hardest control decides. A twin wants the opposite, so a gain over the twin flatters and comes last.
-    strangers.sort(key=lambda gain: (_head(gain.over) == "twin", gain.gain if gain.low is None else gain.low))
+    strangers.sort(key=lambda gain: (_head(gain.over) == "twin", gain.difference if gain.low is None else gain.low))
     named = result.of is not None and several_strangers and result.of not in result.view
-    return Row(
+    return ResultRow(
         result=result,
         label=f"{result.view} of {result.of}" if named else result.view,
         kind=view_kind(result.view, result.of),

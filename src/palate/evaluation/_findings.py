@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from palate.evaluation._groups import Group, Row, difference_between, groups, is_control
+from palate.evaluation._order import ModelRows, ResultRow, difference_between, groups, is_control
 from palate.evaluation._results import Difference, Gain, Summary
 from palate.report import CLEAR, Finding, percent, percent_interval, points, points_interval
 
@@ -25,7 +25,7 @@ def readings(summary: Summary) -> list[Finding]:
     return [finding for group in shown for finding in _read(summary, group)]
 
 
-def _read(summary: Summary, group: Group) -> list[Finding]:
+def _read(summary: Summary, group: ModelRows) -> list[Finding]:
     if all(row.result.accuracy is None for row in group.rows):
         return [Finding("note", "no item has a score", "Nothing can be said of it", about=group.rm)]
     profiles = [row for row in group.rows if row.kind == "profile"]
@@ -34,7 +34,7 @@ def _read(summary: Summary, group: Group) -> list[Finding]:
     return [_finding(summary, row) for row in profiles]
 
 
-def _without_profile(group: Group) -> Finding:
+def _without_profile(group: ModelRows) -> Finding:
     row = next(row for row in group.rows if row.result.accuracy is not None)
     result = row.result
     numbers = f"accuracy {percent(result.accuracy)} under {row.label}"
@@ -44,7 +44,7 @@ def _without_profile(group: Group) -> Finding:
     return Finding("note", text, numbers, about=group.rm)
 
 
-def _finding(summary: Summary, row: Row) -> Finding:
+def _finding(summary: Summary, row: ResultRow) -> Finding:
     rm = row.result.rm
     if row.result.accuracy is None:
         return Finding("note", f"no item has a score under {row.label}", "Nothing can be said of this view", about=rm)
@@ -89,11 +89,11 @@ def _alone(gain: Gain) -> str:
     whom, interval = _whom(gain), _interval(gain)
     match direction(gain):
         case "up":
-            return f"adds {points(gain.gain)} points over {whom} ({interval})"
+            return f"adds {points(gain.difference)} points over {whom} ({interval})"
         case "down":
-            return f"costs {points(-gain.gain).removeprefix('+')} points against {whom} ({interval})"
+            return f"costs {points(-gain.difference).removeprefix('+')} points against {whom} ({interval})"
         case _:
-            return f"brings no measurable gain over {whom} ({points(gain.gain)}, {interval})"
+            return f"brings no measurable gain over {whom} ({points(gain.difference)}, {interval})"
 
 
 def _joined(before: Direction, gain: Gain) -> str:
@@ -101,14 +101,14 @@ def _joined(before: Direction, gain: Gain) -> str:
     match direction(gain):
         case "up":
             conjunction = "and" if before == "up" else "yet is"
-            return f" {conjunction} {points(gain.gain)} over {whom} ({interval})"
+            return f" {conjunction} {points(gain.difference)} over {whom} ({interval})"
         case "down":
             conjunction = "yet" if before == "up" else "and"
-            return f" {conjunction} is {points(gain.gain)} against {whom} ({interval})"
+            return f" {conjunction} is {points(gain.difference)} against {whom} ({interval})"
         case _ if before == "unclear":
-            return f" or over {whom} ({points(gain.gain)}, {interval})"
+            return f" or over {whom} ({points(gain.difference)}, {interval})"
         case _:
-            return f", and no measurable gain over {whom} ({points(gain.gain)}, {interval})"
+            return f", and no measurable gain over {whom} ({points(gain.difference)}, {interval})"
 
 
 def _interval(gain: Gain) -> str:
@@ -152,7 +152,7 @@ _VERDICTS: dict[tuple[Direction, Direction], str] = {
 }
 
 
-def _against_blind(summary: Summary, row: Row) -> str:
+def _against_blind(summary: Summary, row: ResultRow) -> str:
     """A control that reads nothing of the person and still gets more: what was used may be no taste."""
     blind = [
         result
@@ -165,7 +165,7 @@ def _against_blind(summary: Summary, row: Row) -> str:
     return f", though {best.rm}, which reads nothing of the person, gets {percent(best.accuracy)}"
 
 
-def _against_overlap(summary: Summary, row: Row) -> str:
+def _against_overlap(summary: Summary, row: ResultRow) -> str:
     """How a model that uses the person stands to the control that only counts shared words."""
     names = {result.rm for result in summary.results if is_control(result.rm) and result.rm.startswith("overlap")}
     for name in sorted(names):

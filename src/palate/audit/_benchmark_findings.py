@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from palate.audit._benchmark_results import BenchmarkAudit, Habit
 from palate.audit._controls import PROMPT_OVERLAP
-from palate.audit._results import BenchmarkAudit, Habit
 from palate.evaluation import MOST_GROUPS
 from palate.report import CLEAR, Finding, chance_of_error, count, percent, percent_interval, points, warnings_first
 

@@ -1,0 +1,153 @@
+"""What a reader should know before any table: what is missing, what views could not show, who the strangers are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from palate.evaluation._paired import ALL, few_carry
+from palate.evaluation._ratings import Ratings
+from palate.evaluation._results import Gain, OverBaseline, Result
+from palate.report import CLEAR, count
+from palate.runs import LOST, ViewLine
+from palate.views import NO_FURTHER_STRANGER, ViewSpec
+
+MANY_EMPTY = 0.1
+"""From this share of the items on, what a view lacks is said."""
+_PARTS = {"posts": "post", "judgements": "judgement", "oracle": "aspect"}
+"""The kinds of parts that pieces of a view are shown as, where they are called otherwise."""
+_ENOUGH_USERS = 20
+"""Where users weigh as unequally as if there were fewer, those who were not seen may matter."""
+
+
+def view_warnings(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str]:
+    """What a reader should know of this view: what is empty, what was withheld, and who the strangers are."""
+    if not shown or not spec.pieces:
+        return []
+    return [*_empty(spec, shown, items), *_withheld(spec, shown, items), *_strangers(spec, shown)]
+
+
+def _empty(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str]:
+    found = []
+    silent = spec.shows("user")
+    nothing = len({line.item for line in shown if not line.kinds})
+    if nothing and not silent and spec.is_profile:
+        found.append(
+            f"{spec.name}: {nothing} of {items} items have nothing to show; its gains are measured on the other "
+            f"{items - nothing}."
+        )
+    for piece in spec.pieces if len(spec.pieces) > 1 else ():
+        kind = _PARTS.get(piece.kind, piece.kind)
+        lacking = len({line.item for line in shown if not line.kinds.get(kind)})
+        if piece.kind != "user" and spec.is_profile and lacking > MANY_EMPTY * items:
+            found.append(f"{spec.name}: {lacking} of {items} items have no {piece.kind} to show.")
+    return found
+
+
+def _withheld(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str]:
+    held_back = [line.withheld for line in shown if line.withheld]
+    if not held_back or not spec.is_profile:
+        return []
+    return [
+        f"{spec.name}: for {len(held_back)} of {items} items, history that holds a text of the item was left out "
+        f"({sum(held_back)} pieces): it would tell the answer."
+    ]
+
+
+def _strangers(spec: ViewSpec, shown: Sequence[ViewLine]) -> list[str]:
+    """Said only where strangers are poor controls: of another topic, though many are not."""
+    circles = Counter(line.closeness for line in shown)
+    near = sum(circles[name] for name in ("topic and batch", "topic", "batch"))
+    if spec.whose != "swapped" or not near or circles["anybody"] <= MANY_EMPTY * len(shown):
+        return []
+    return [
+        f"{spec.name}: in {circles['anybody']} of {len(shown)} cases nobody of the same topic or batch has as much to "
+        "show, and the stranger is anybody."
+    ]
+
+
+def stranger_match(spec: ViewSpec, shown: Sequence[ViewLine], own: Sequence[ViewLine]) -> list[str]:
+    """Who stood in for the users in this view, in a sentence; nothing where nobody did."""
+    if spec.whose not in ("swapped", "co-annotator") or not shown:
+        return []
+    drawn = Counter(line.item for line in shown)
+    each = len(shown) / len(drawn)
+    circles = Counter(line.closeness or "" for line in shown)
+    near = ", ".join(f"{name} {share / len(shown):.0%}" for name, share in circles.most_common())
+    found = f"{spec.name}: {each:.1f} strangers an item, {len({line.user_id for line in shown})} people; {near}"
+    if not spec.shows("user") and own:
+        pieces = {line.item: sum(line.kinds.values()) for line in own}
+        theirs = [sum(line.kinds.values()) for line in shown]
+        users = [pieces.get(line.item, 0) for line in shown]
+        found += f". They show {sum(theirs) / len(shown):.1f} pieces where the user shows {sum(users) / len(shown):.1f}"
+    if fewer := sum(strangers < spec.draws for strangers in drawn.values()):
+        found += f". For {fewer} of {len(drawn)} items fewer than {spec.draws} could be found"
+    return [found + "."]
+
+
+def run_warnings(
+    views: Sequence[ViewSpec],
+    ratings: Ratings,
+    results: Sequence[Result],
+    gains: Sequence[Gain],
+    over: Sequence[OverBaseline],
+) -> list[str]:
+    """Everything that would mislead whoever reads the tables alone."""
+    found = []
+    if ratings.lost:
+        found.append(LOST.format(count=ratings.lost))
+    if ratings.to_make:
+        found.append(f"{ratings.to_make} ratings are still to be made: run the same command again.")
+    if ratings.n_clusters < 30:
+        found.append(f"Independent users or couples: only {ratings.n_clusters}. Intervals from so few can mislead.")
+    for result in results:
+        if result.unscored > 0.02 * len(ratings.items):
+            rated = ratings.rated(result.rm, result.view)
+            scored = {item for (item, _), rating in rated.items() if rating.scores is not None}
+            reasons = Counter(rating.unscored for (item, _), rating in rated.items() if item not in scored)
+            # the reason is why an earlier stranger gave no score
+            reason, _ = min(reasons.most_common(), key=lambda counted: counted[0] == NO_FURTHER_STRANGER)
+            found.append(
+                f"{result.rm}, {result.view}: {result.unscored} of {len(ratings.items)} items unscored, most often: "
+                f"{reason}."
+            )
+    for spec in views:
+        found += view_warnings(spec, ratings.shown(spec.name), len(ratings.items))
+    for result in results:
+        orders = result.orders
+        if orders and orders.flipped > 0.2 * orders.pairs:
+            found.append(
+                f"{result.rm}, {result.view}: {orders.flipped} of {orders.pairs} verdicts flipped with the order; what "
+                f"stood first won {orders.first:.0%} of the time."
+            )
+    if any(view.is_profile for view in views) and not any(view.whose == "swapped" for view in views):
+        found.append("No swapped view: a gain over none could come from any profile, not this user's.")
+    return found + _about_few(ratings, gains, over)
+
+
+def _about_few(ratings: Ratings, gains: Sequence[Gain], over: Sequence[OverBaseline]) -> list[str]:
+    """Warnings where few users hold the items, few items are shared by all, or few users carry a gain."""
+    warnings = []
+    sizes = np.bincount(ratings.clusters).astype(float)
+    alike = sizes.sum() ** 2 / np.sum(sizes**2)
+    if alike < _ENOUGH_USERS <= len(sizes):
+        warnings.append(
+            f"A few users hold most of the items: these {len(sizes)} weigh like {alike:.0f}. Intervals from so few can "
+            "mislead, since an effect that few people have may not have been seen at all."
+        )
+    if ratings.too_few_units:
+        warnings.append(
+            f"All users judge the same {count(ratings.too_few_units, 'item')}: the intervals are about new users, and "
+            "say nothing about new items."
+        )
+    clear: list[tuple[str, Gain | OverBaseline]] = [
+        *((f"{one.rm}, {one.view} over {one.over}", one) for one in gains if one.q < CLEAR),
+        *((f"{one.rm}, {one.view} over {one.than}", one) for one in over if one.q < CLEAR and one.known == ALL),
+    ]
+    return warnings + [
+        f"{what}: few users carry this. Without {one.carried_by} of the {one.users} it would not be clear."
+        for what, one in clear
+        if few_carry(one.carried_by, one.users)
+    ]
