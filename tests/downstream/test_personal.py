@@ -85,8 +85,8 @@ def test_a_planted_taste_is_found_over_none_and_over_strangers(tmp_path: Path) -
         assert (gain.low or 0) > 0.5 and gain.q < 0.001 and gain.n == 80 and gain.left_out == 0
         assert gain.difference == pytest.approx(score["judgements:4"] - score[over])
     assert abs(score["swapped"] - score["none"]) < 0.25, "a stranger's taste is worth nothing to this user"
-    [said] = [finding for finding in summary.findings if "is a personal gain" in finding.text]
-    assert said.severity == "good" and "over nothing of the user" in said.text and "over a stranger's" in said.text
+    [said] = [finding for finding in summary.findings if "gives a personal gain" in finding.text]
+    assert said.severity == "good" and "over no profile" in said.text and "over a stranger's" in said.text
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -166,7 +166,7 @@ def test_that_users_share_prompts_is_told(tmp_path: Path) -> None:
 
 def test_a_view_without_its_controls_is_warned_of(tmp_path: Path) -> None:
     summary = best_of_n(numbers(6), Normal(), [Noisy()], Worth(), views=["judgements:1"], out=tmp_path)
-    [said] = [finding for finding in summary.findings if "stands without" in finding.text]
+    [said] = [finding for finding in summary.findings if "to compare with, so this run cannot say" in finding.text]
     assert said.severity == "warning" and "--view none --view swapped" in said.text and not summary.personal
 
 
@@ -186,7 +186,7 @@ def test_what_the_policy_is_shown_has_its_controls_too(tmp_path: Path) -> None:
     assert found["none"].difference == pytest.approx(2.5, abs=0.3) and found["none"].q < 0.001
     assert found["swapped"].q > 0.05 and found["swapped"].who == "the policy alone"
     [said] = [finding.text for finding in summary.findings if "is not shown to be personal" in finding.text]
-    assert "over a stranger's (swapped), not established" in said
+    assert "over a stranger's view (swapped), not established" in said
     samples = open_run(Path(summary.run)).lines(SAMPLES)
     assert all((line.stranger is None) == (view != "swapped") for (view, _), line in samples.items())
 
@@ -200,7 +200,7 @@ def test_a_cost_is_said_as_one() -> None:
     assert said.severity == "warning"
     assert said.text == (
         "best of 8 by embedding: seeing the user's own posts:5 costs 0.028 in the critic's score against seeing "
-        "nothing of the user (95% −0.050 to −0.006, q = .012)"
+        "no profile (95% −0.050 to −0.006, q = .012)"
     )
 
 

@@ -245,7 +245,7 @@ def test_two_processes_end_where_one_does(tiny_models: TinyModels, place: Path) 
         (["--kl", "-1"], "--kl is 0 or more"),
         (["--kl", "0", "--kl-target", "3"], "--kl-target"),
         (["--gae-lambda", "1.5"], "--gae-lambda is from 0 to 1"),
-        (["--algorithm", "rloo", "-n", "1"], "--samples is 2 at least"),
+        (["--algorithm", "rloo", "-n", "1"], "--samples must be at least 2"),
         (["--algorithm", "rloo", "--value-clip-range", "0.3"], "--value-clip-range is of no use with rloo"),
         (["--kl-horizon", "50"], "--kl-horizon says how soon the coefficient answers to --kl-target"),
         (["--minibatches", "99"], "--minibatches 99 is more than the texts of a step"),

@@ -265,7 +265,7 @@ def test_a_reward_that_is_no_number_names_model_and_item(bad: float, tiny_models
 
 
 def test_gradients_that_are_no_numbers_end_the_run(tiny_models: TinyModels) -> None:
-    with pytest.raises(PalateError, match="training went astray"):
+    with pytest.raises(PalateError, match="training diverged"):
         list(trainer(tiny_models.causal(), "shortest", changed(learning_rate=1e30)).run())
 
 
@@ -342,5 +342,5 @@ def test_one_text_that_is_too_much_for_the_memory_is_told(
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(short.policy, "read", never)
-    with pytest.raises(PalateError, match=r"step 1: the memory of the GPU ended with one text of \d+ tokens"):
+    with pytest.raises(PalateError, match=r"step 1: the GPU ran out of memory on one text of \d+ tokens"):
         next(short.run())

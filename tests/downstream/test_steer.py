@@ -13,7 +13,7 @@ from palate.downstream import GUIDE, STEER
 from palate.downstream._samples import SAMPLES
 from palate.downstream.guide._run import GENERATIONS
 from palate.evaluation import ITEMS
-from palate.report import document_markdown, document_page, print_document
+from palate.report import Chart, document_markdown, document_page, print_document
 from palate.runs import open_run, write_report
 
 pytest.importorskip("rouge_score", reason="the critic reference needs .[downstream]")
@@ -237,7 +237,9 @@ def test_what_a_person_sees(table: SteerSummary) -> None:
     assert "best of 2 by overlap, seeing posts:2" in gains  # a name is not broken to fit beside its numbers
     assert any(line.split()[:3] == ["reward", "accuracy", "none"] for line in gains)
     page = document_page(document)
-    assert page.count("<circle") == 4 and page.count("<rect") == 2  # two guides in two pictures, two choosers in one
+    charts = [block for section in document.sections for block in section.blocks if isinstance(block, Chart)]
+    shapes = [spot.mark.shape for chart in charts for spot in chart.spots]
+    assert sorted(shapes) == ["circle"] * 4 + ["square"] * 2  # two guides in two pictures, two choosers in one
     assert "Differences" in page and "http://" not in page.replace("http://www.w3.org", "")
     markdown = document_markdown(document)
     assert "| guided by overlap, seeing posts:2 |" in markdown and table.parts["guided"] in markdown

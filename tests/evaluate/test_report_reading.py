@@ -24,14 +24,15 @@ def read(*gains: Gain) -> str:
 
 def test_a_model_that_gains_over_both_uses_the_person() -> None:
     assert read(gain(0.14, "none"), gain(0.173, "swapped")) == (
-        "embedding: it uses the person. Seeing posts:5 adds +14.0 points over no profile (95% +7.0 to +21.0) "
+        "embedding: it uses the person's own profile. "
+        "Seeing posts:5 adds +14.0 points over no profile (95% +7.0 to +21.0) "
         "and +17.3 over a stranger's profile (95% +8.6 to +25.9)."
     )
 
 
 def test_a_gain_that_may_be_zero_is_not_called_a_gain() -> None:
     text = read(gain(0.01, "none", clear=False), gain(0.02, "swapped", clear=False))
-    assert text.startswith("embedding: this run does not show that it uses the person. ")
+    assert text.startswith("embedding: this run does not show that it uses the person's own profile. ")
     assert "Seeing posts:5 brings no measurable gain over no profile (+1.0," in text
 
 
@@ -39,7 +40,7 @@ def test_a_gain_that_may_be_zero_is_not_called_a_gain() -> None:
     ("over_none", "over_stranger", "verdict"),
     [
         (gain(0.1, "none"), gain(0.01, "swapped", clear=False), "does not show that it has to be this person's"),
-        (gain(0.1, "none"), gain(-0.1, "swapped"), "a stranger's profile serves it better"),
+        (gain(0.1, "none"), gain(-0.1, "swapped"), "it does better with a stranger's profile"),
         (gain(0.01, "none", clear=False), gain(0.1, "swapped"), "no gain over knowing nothing"),
         (gain(-0.1, "none"), gain(0.1, "swapped"), "better off without a profile"),
         (gain(-0.1, "none"), gain(0.01, "swapped", clear=False), "better off without a profile"),
@@ -48,12 +49,12 @@ def test_a_gain_that_may_be_zero_is_not_called_a_gain() -> None:
 def test_verdict_follows_from_both_gains(over_none: Gain, over_stranger: Gain, verdict: str) -> None:
     text = read(over_none, over_stranger)
     assert verdict in text
-    assert "it uses the person" not in text
+    assert "it uses the person's own profile" not in text
 
 
 def test_without_a_stranger_it_does_not_say_that_the_person_helps() -> None:
     assert "no stranger's profile was tried" in read(gain(0.1, "none"))
-    assert "it uses the person" not in read(gain(0.1, "none"))
+    assert "it uses the person's own profile" not in read(gain(0.1, "none"))
 
 
 def test_without_any_comparison_it_says_what_to_add() -> None:
@@ -80,7 +81,7 @@ def test_a_plain_stranger_is_preferred_to_the_twin() -> None:
 
 def test_counting_shared_words_is_named_beside_a_model_that_uses_the_person() -> None:
     text = next(reading for reading in readings(sample_summary()) if reading.about == "embedding").text
-    assert "it uses the person, " in text
+    assert "it uses the person's own profile, " in text
     assert "counting shared words" in text
 
 

@@ -90,7 +90,7 @@ def test_written_once_and_the_same_every_time(tiny_models: TinyModels, own_cache
     for one in ITEMS:  # alone as among others
         assert built(Writer(model), kind, [one])[one.id] == first[one.id]
     fresh = open_language_model(folder)
-    fresh._model.write = None  # type: ignore[attr-defined]  # what was written is not written again
+    fresh.model.write = None  # type: ignore[attr-defined]  # what was written is not written again
     assert built(Writer(fresh), kind) == first
 
 

@@ -20,7 +20,7 @@ app = App(
 )
 
 app.command("palate.cli.eval:evaluate", name="eval", help="Measure reward models on what individual users prefer.")
-app.command("palate.cli.train:train", help="Train reward models that know the user, and measure them honestly.")
+app.command("palate.cli.train:train", help="Train reward models that know the user, and test them on held-out data.")
 app.command(
     "palate.cli.reproduce:reproduce", help="Run a published experiment and compare our figures with the paper's."
 )

@@ -25,7 +25,7 @@ class ViewOptions:
     writer: str = "smollm2"
     """Language model that writes the views `persona` and `plan`: a name, or `name,url=...` for a server."""
     budget: str | None = None
-    """Maximum size of a profile, such as `words:300` or `tokens:500`. The least relevant pieces go first."""
+    """Maximum size of a profile, such as `words:300` or `tokens:500`. The least relevant pieces are dropped first."""
     limit: int | None = None
     """Maximum number of items, drawn by the seed."""
 

@@ -42,7 +42,7 @@ def forget(
     model
         The folder of a trained model; may be repeated.
     keep_answers
-        Keep the cached answers of language models. They do not record the user, so by default all are erased.
+        Keep the cached answers of language models. They do not record whose they are, so by default all are erased.
     dry_run
         Show what would be erased, and change nothing.
     receipt

@@ -40,7 +40,7 @@ def serve(
     rm
         A reward model; may be repeated. The first is at `/`, number N at `/models/N`.
     benchmark
-        Benchmark whose users the server knows by id: a name or a path. Without it, requests carry the view.
+        Benchmark whose users the server knows by id: a name or a path. Without it, each request must contain the view.
     view
         What the model sees of such a user, such as `posts:5`. By default the richest profile there is.
     retriever
@@ -48,9 +48,9 @@ def serve(
     budget
         Maximum size of a profile, such as `words:300` or `tokens:500`.
     host
-        The address to listen at.
+        The address to listen on.
     port
-        The port to listen at; 0 takes any free one.
+        The port to listen on; 0 picks a free one.
     max_wait_ms
         How long to wait for another request before rating a batch, in milliseconds.
     batch

@@ -57,7 +57,7 @@ def train(
         `seen` (users of the training data, later items), `unseen` (users never trained on),
         `leave-out:category` or `leave-out:FIELD` (each value of a demographic field in turn).
     cold_start
-        Numbers of judgements, such as `0,1,2,4,8,16`: accuracy against how many a new user has made.
+        Measure accuracy after a new user has made this many judgements, such as `0,1,2,4,8,16`.
     view
         What a model may see of the test users; may be repeated [default: what the protocol calls for].
     rm
@@ -67,8 +67,9 @@ def train(
     folds
         Number of folds that users and items are split into.
     epsilon
-        Learn the shared part under differential privacy for users, such as `3`; several, such as `0.5,1,2,4,8,inf`,
-        show what privacy costs. `bradley-terry` and `per-user` can; only private models are kept then.
+        Train the shared part with user-level differential privacy at this epsilon, such as `3`; several, such as
+        `0.5,1,2,4,8,inf`, show what privacy costs. For `bradley-terry` and `per-user` only; then only private models
+        are kept.
     delta
         The probability that epsilon may be exceeded; must be below 1 / number of users.
     noise_seed

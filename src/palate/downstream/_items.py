@@ -133,8 +133,8 @@ def _without_controls(views: Sequence[ViewSpec]) -> Iterator[Finding]:
         if lacking:
             yield Finding(
                 "warning",
-                f"{view.name} stands without {' and '.join(lacking)} beside it, so whether what it brings is personal "
-                f"cannot be told: add {' '.join(f'--view {name}' for name in lacking)}",
+                f"{view.name} has no {' and no '.join(lacking)} to compare with, so this run cannot say whether its "
+                f"gain is personal: add {' '.join(f'--view {name}' for name in lacking)}",
             )
 
 

@@ -172,15 +172,15 @@ def personal_findings(gains: Sequence[PersonalGain]) -> Iterator[Finding]:
                 )
         elif len(clear) == len(some) > 1:
             said = " and ".join(f"{_amount(gain)} over {_other(gain)}" for gain in some)
-            yield Finding("good", f"{who}: seeing the user's own {view} is a personal gain in {measure}: {said}")
+            yield Finding("good", f"{who}: seeing the user's own {view} gives a personal gain in {measure}: {said}")
         else:
             said = ", ".join(
                 f"{_amount(gain)} over {_other(gain)}{'' if gain in clear else ', not established'}" for gain in some
             )
             if all(gain.over == "none" for gain in some):
-                said += "; there is no stranger's to compare with"
+                said += "; there is no stranger's view to compare it with"
             yield Finding(
-                "note", f"{who}: seeing the user's own {view} is not shown to be personal in {measure}: {said}"
+                "note", f"{who}: the gain in {measure} from the user's own {view} is not shown to be personal: {said}"
             )
     for measure, names in unclear.items():
         yield Finding("note", f"No measurable personal gain in {measure}: {'; '.join(names)}")
@@ -221,7 +221,7 @@ def personal_table(gains: Sequence[PersonalGain]) -> Table | None:
 
 
 def _other(gain: PersonalGain) -> str:
-    return "nothing of the user" if gain.over == "none" else f"a stranger's ({gain.over})"
+    return "no profile" if gain.over == "none" else f"a stranger's view ({gain.over})"
 
 
 def _amount(gain: PersonalGain) -> str:

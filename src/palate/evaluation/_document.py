@@ -132,7 +132,7 @@ def _accuracy(summary: Summary, found: Sequence[ModelRows]) -> Section:
         ),
         small_print=[
             f"{chance}Gains in percentage points; * is q < .05, the false discovery rate over all gains. A tie counts "
-            f"its fair share, an unscored item neither way. Intervals are 95% and resample {summary.resampled}.",
+            f"its fair share; unscored items are left out. Intervals are 95% and resample {summary.resampled}.",
             *summary.strangers,
         ],
         terminal=True,
@@ -190,7 +190,7 @@ def _gains(summary: Summary) -> Section | None:
         title="Personalisation gain",
         name="Gains",
         lead="What a view adds on the same items: over no profile at all, and over somebody else's profile of the same "
-        "kind. A model that uses the person gains over both.",
+        "kind. A model that uses the person's own profile gains over both.",
         blocks=_plot_and_tables(
             gain_plot(summary),
             _tests(
@@ -262,7 +262,7 @@ def _users(summary: Summary) -> Section | None:
         name="Users",
         lead="Each histogram counts users by their own accuracy; hollow bars are users below chance. A good mean can "
         "hide people who are served worse than a coin would serve them. With few items each, luck alone puts some "
-        "below chance, so a guesser's count stands beside.",
+        "below chance, so the count expected from guessing is shown too.",
         blocks=shown,
     )
 

@@ -14,8 +14,8 @@ from palate.report import CLEAR, Finding, percent, percent_interval, points, poi
 
 Direction = Literal["up", "down", "unclear", "absent"]
 
-USES = "it uses the person"
-NO_PERSONAL_GAIN = "No personal gain is measured here: that is the gain over none and over swapped, of the same model."
+USES = "it uses the person's own profile"
+NO_PERSONAL_GAIN = "This is not the personal gain, which compares a model with itself under none and swapped."
 
 
 def readings(summary: Summary) -> list[Finding]:
@@ -116,7 +116,7 @@ def _interval(gain: Gain) -> str:
         return "too few users for an interval"
     interval = f"95% {points_interval(gain.low, gain.high)}"
     if gain.q >= CLEAR and (gain.low > 0 or gain.high < 0):
-        interval += f", which does not stand once corrected for all gains, q {gain.q:.2f}"
+        interval += f", not significant once corrected for all gains, q {gain.q:.2f}"
     return interval
 
 
@@ -129,7 +129,7 @@ def _whom(gain: Gain) -> str:
 
 
 _BETTER_WITHOUT = "it is better off without a profile"
-_STRANGER_BETTER = "a stranger's profile serves it better than the person's own"
+_STRANGER_BETTER = "it does better with a stranger's profile than with the person's own"
 _NO_STRANGER = "no stranger's profile was tried, so this run cannot say if it is the person that helps"
 
 _VERDICTS: dict[tuple[Direction, Direction], str] = {
@@ -138,17 +138,17 @@ _VERDICTS: dict[tuple[Direction, Direction], str] = {
     ("up", "down"): _STRANGER_BETTER,
     ("up", "absent"): _NO_STRANGER,
     ("unclear", "up"): "it tells people apart, but this run shows no gain over knowing nothing",
-    ("unclear", "unclear"): "this run does not show that it uses the person",
+    ("unclear", "unclear"): "this run does not show that it uses the person's own profile",
     ("unclear", "down"): _STRANGER_BETTER,
-    ("unclear", "absent"): "this run does not show that it uses the person",
+    ("unclear", "absent"): "this run does not show that it uses the person's own profile",
     ("down", "up"): f"it tells people apart, and yet {_BETTER_WITHOUT}",
     ("down", "unclear"): _BETTER_WITHOUT,
     ("down", "down"): _BETTER_WITHOUT,
     ("down", "absent"): _BETTER_WITHOUT,
-    ("absent", "up"): "it tells people apart, but what it does without a profile is not known",
-    ("absent", "unclear"): "this run does not show that it uses the person",
+    ("absent", "up"): "it tells people apart, but it was not tried without a profile",
+    ("absent", "unclear"): "this run does not show that it uses the person's own profile",
     ("absent", "down"): _STRANGER_BETTER,
-    ("absent", "absent"): "add the views none and swapped to learn whether it uses the person",
+    ("absent", "absent"): "add the views none and swapped to learn whether it uses the person's own profile",
 }
 
 

@@ -32,8 +32,8 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     def sentence(self) -> str:
         """All of it on one line.
 
-        >>> Finding("good", "it uses the person", "+3.0 points over no profile", "embedding").sentence
-        'embedding: it uses the person. +3.0 points over no profile.'
+        >>> Finding("good", "it uses the person's own profile", "+3.0 points over no profile", "embedding").sentence
+        "embedding: it uses the person's own profile. +3.0 points over no profile."
         """
         text = self.text if self.text[-1:] in ".?!" else f"{self.text}."
         whole = f"{text} {as_sentence(self.detail)}" if self.detail else text

@@ -115,7 +115,7 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
         return None
 
     def may_tell_of_anybody(self, run: Run[SettingsType]) -> Sequence[Ledger[Any]]:
-        """Ledgers made while people were shown who are not known any more; they go with whoever is erased."""
+        """Ledgers that may hold traces of any user, no longer known whom; they are erased along with any user."""
         return ()
 
     def left_after_forgetting(self, run: Run[SettingsType]) -> list[str]:

@@ -35,7 +35,7 @@ class PairedTest(msgspec.Struct, frozen=True, kw_only=True):
     q: float
     """The same with the false discovery rate held over the whole table."""
     carried_by: int | None = None
-    """Without this many users, those who pull furthest, the interval would hold zero; null where it does anyway."""
+    """Removing this many of the most influential users would bring zero into the interval; null where it is already."""
 
 
 def mean_totals(values: Floats, clusters: NDArray[np.intp], n_clusters: int) -> Floats:

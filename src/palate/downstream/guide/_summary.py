@@ -154,8 +154,8 @@ def _accuracies(accuracies: Sequence[PairResult]) -> Iterator[Finding]:
         yield Finding(
             "good" if clear else "note",
             f"{one.rm} seeing {one.view} (policy sees {one.policy_view}): reward accuracy "
-            f"{_share(one.reward_accuracy)}; the policy's own {_share(alone.normalised)}, steered at best "
-            f"{_share(best.normalised)}, at weight {best.weight:g}"
+            f"{_share(one.reward_accuracy)}; policy accuracy {_share(alone.normalised)} alone and "
+            f"{_share(best.normalised)} steered, at the best weight, {best.weight:g}"
             + ("" if clear else "; no clear gain over the policy alone"),
         )
 

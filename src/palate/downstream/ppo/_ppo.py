@@ -305,7 +305,7 @@ class Trainer:
                 if len(piece) == 1:
                     length = len(texts[piece[0]].prompt) + len(texts[piece[0]].response)
                     raise PalateError(
-                        f"step {self.step + 1}: the memory of the GPU ended with one text of {length} tokens. Give "
+                        f"step {self.step + 1}: the GPU ran out of memory on one text of {length} tokens. Give "
                         "--gradient-checkpointing, --lora, a smaller policy or a reward model behind palate serve on "
                         "another GPU; the last checkpoint is kept"
                     ) from error
@@ -386,7 +386,7 @@ class Trainer:
         norm = float(nn.utils.clip_grad_norm_(self.policy.parameters, self.training.max_grad_norm))
         if not math.isfinite(norm):
             raise PalateError(
-                f"step {self.step + 1}: training went astray, gradients are not finite numbers. Set a lower "
+                f"step {self.step + 1}: training diverged: gradients are not finite. Set a lower "
                 "--learning-rate; the last checkpoint is kept."
             )
         for optimiser in filter(None, (self._optimiser, self._value_optimiser)):

@@ -289,7 +289,7 @@ def warnings_of(curve: Sequence[StepLine]) -> list[str]:
         if entropy[1] < COLLAPSED * entropy[0]:
             found.append(
                 f"reward rises while entropy collapses, from {entropy[0]:.2f} to {entropy[1]:.2f} nats a token: the "
-                "policy says the same again and again. Raise --kl or lower --learning-rate"
+                "policy keeps writing the same text. Raise --kl or lower --learning-rate"
             )
         if length[1] > RUN_AWAY * length[0] or truncated[1] > truncated[0] + TRUNCATED:
             found.append(
@@ -322,7 +322,7 @@ def findings(
     found = [Finding("warning", text) for text in warnings_of(curve)]
     left_out = sum(line.left_out for line in curve)
     if left_out:
-        found.append(Finding("note", f"{left_out} unscored texts stayed out of their steps"))
+        found.append(Finding("note", f"{left_out} unscored texts were left out of training"))
     if before and after and after.empty == after.texts:
         found.append(Finding("warning", "every text of the trained policy is empty: it ends before it says anything"))
     elif before and after and after.empty > before.empty:
@@ -337,14 +337,14 @@ def findings(
     elif clear:
         found.append(Finding("warning", "held-out users are served worse than by the untrained policy"))
     else:
-        found.append(Finding("note", "whether held-out users are served better cannot be told"))
+        found.append(Finding("note", "this run cannot tell whether held-out users are served better"))
     if reward is not None and reward.low is not None and reward.low > 0 and not (clear and better):
         text = "the reward of held-out users' texts rose, and the critic's score did not clearly follow"
         found.append(Finding("note" if better else "warning", text))
     if agreement is not None and agreement.high is not None and agreement.high < 0:
         text = (
             "reward model and critic agree less often on the trained policy's texts than on the untrained one's: "
-            "training may have led to where the reward model errs"
+            "training may have led to texts that the reward model misjudges"
         )
         found.append(Finding("note" if clear and better else "warning", text))
     return found

@@ -25,47 +25,47 @@ class Training:
     tokens: int = 128
     """Maximum number of tokens of a text."""
     temperature: float = 1.0
-    """The policy is the softmax of logits over this, in drawing and in learning alike."""
+    """Logits are divided by this before the softmax, both in sampling and in training."""
     epochs: int = 2
-    """How often a step's texts are gone through."""
+    """Number of passes over the texts of a step."""
     minibatches: int = 4
-    """Into how many parts a step's texts are divided; each is one update of the weights."""
+    """Number of minibatches that a step's texts are split into; each gives one update of the weights."""
     learning_rate: float | None = None
-    """Of the policy, by AdamW without weight decay. By default 1e-5, with LoRA 2e-4."""
+    """Learning rate of the policy (AdamW without weight decay). By default 1e-5, with LoRA 2e-4."""
     value_learning_rate: float = 1e-3
-    """Of the value head, which has an optimiser of its own."""
+    """Learning rate of the value head, which has its own optimiser."""
     max_grad_norm: float = 1.0
     """Gradients of the policy with a larger norm are scaled down to it."""
     kl: float = 0.05
-    """What divergence from the reference costs each token, a nat of it in advantages, which for `ppo` have deviation
-    1; where there is a target, only at the start."""
+    """KL coefficient: what each token pays for a nat of divergence from the reference, in units of advantage, which for
+    `ppo` has standard deviation 1. With --kl-target, only the initial value."""
     kl_target: float | None = None
-    """Nats for each text that the coefficient is steered to; absent, the coefficient stays as it is."""
+    """Target KL for each text, in nats, to which the coefficient adapts; without it, the coefficient is fixed."""
     kl_horizon: int = 10_000
     """Number of texts over which the KL coefficient adapts to a divergence that is off target."""
     gamma: float = 1.0
     """The discount of later rewards, for each token."""
     gae_lambda: float = 1.0
-    """Lambda of the generalised advantage estimate. Below 1 the reward, which comes at the end, fades on its way back
-    to the tokens before it, unless the value head already foresees it."""
+    """Lambda of generalised advantage estimation. Below 1, the reward at the last token counts less for earlier tokens,
+    unless the value head already predicts it."""
     clip_range: float = 0.2
-    """A token's probability ratio moves no further than this from one."""
+    """Each token's probability ratio is clipped to within this of 1."""
     value_clip_range: float = 0.2
-    """A value moves no further than this from the value before the step."""
+    """Each value is clipped to within this of the value before the step."""
     whiten_rewards: bool = True
-    """Rewards are measured from the mean of their prompt's texts and given deviation 1 over a step, so that levels
-    of prompts and users do not matter and all reward models weigh alike against the KL."""
+    """Subtract the mean reward of each prompt's texts and scale to standard deviation 1 over a step, so that levels of
+    prompts and users do not matter and all reward models weigh the same against the KL."""
     truncation_penalty: float = 0.0
     """Taken from the reward (after whitening) of a text that was cut off at the token limit."""
     unscored: Literal["stop", "leave-out"] = "stop"
-    """What an unscored text does: end the run with the reason, or stay out of its step. It is never paid."""
+    """On an unscored text: end the run with the reason, or leave the text out of its step. It never gets a reward."""
     lora: int = 0
     """Rank of LoRA adapters on every linear layer; 0 trains all weights."""
     gradient_checkpointing: bool = False
-    """Compute activations twice instead of keeping them."""
+    """Recompute activations in the backward pass instead of storing them."""
     batch_tokens: int = 0
-    """Tokens, padding included, that are read at once in learning; 0 is 4,096 on a CPU and 16,384 on a GPU.
-    Where a GPU's memory ends, half as many are read at once from then on."""
+    """Tokens, padding included, in one forward pass of training; 0 means 4,096 on a CPU and 16,384 on a GPU.
+    Halved for the rest of the run whenever the GPU runs out of memory."""
     test_share: float = 0.25
     """The part of the users that is held out."""
     test_samples: int = 4
@@ -96,7 +96,7 @@ class Training:
         if self.kl_target is not None and not (0 < self.kl_target < math.inf and self.kl > 0):
             raise PalateError("--kl-target is a number of nats above 0, and --kl, where it starts, is above 0 too")
         if self.algorithm == "rloo" and self.samples < 2:
-            raise PalateError("rloo measures each text by the others of its prompt: --samples is 2 at least")
+            raise PalateError("rloo compares each text with the others of its prompt: --samples must be at least 2")
         usual = Training()
         for name in ("value_learning_rate", "value_clip_range", "gae_lambda", "gamma"):
             if self.algorithm == "rloo" and getattr(self, name) != getattr(usual, name):

@@ -144,8 +144,8 @@ def _alone_in_context(settings: SteerSettings) -> Iterator[Finding]:
         if one.spec.is_profile and (one.view, one.retriever) not in there:
             yield Finding(
                 "warning",
-                f"in context {one.name} stands without a stranger's beside it, so whether what it brings is personal "
-                f"cannot be told: add --in-context swapped:{one.name}",
+                f"in context {one.name} has no stranger's examples to compare with, so this run cannot say whether its "
+                f"gain is personal: add --in-context swapped:{one.name}",
             )
 
 
@@ -205,7 +205,7 @@ def _or_in_context(rows: Sequence[SteerRow], differences: Sequence[SteerDifferen
         yield Finding("good", f"{one.one} beats {one.other}: ROUGE-1 {change_with_interval(one)}, {_q(one)}")
     if worse:
         names = "; ".join(f"{one.other} over {one.one} {change_with_interval(one)}" for one in worse)
-        yield Finding("note", f"in-context learning is ahead by ROUGE-1 (shown as the other minus it): {names}")
+        yield Finding("note", f"in-context learning is ahead by ROUGE-1 (the other minus in-context learning): {names}")
     if not better:
         steered = sum(row.kind in ("best-of-n", "guided") and not row.control for row in rows)
         rest = len(asked) - len(worse)
@@ -226,8 +226,8 @@ def _accuracies(rows: Sequence[SteerRow], differences: Sequence[SteerDifference]
         points = f"{100 * gain.difference:+.1f} points over the policy's own likelihood"
         yield Finding(
             "good" if clear and gain.difference > 0 else "warning" if clear else "note",
-            f"{row.name} seeing {row.view} tells the user's text in {percent(row.reward.value)} of pairs; the policy "
-            f"that it guides prefers it in {percent(row.policy.value)}, {points}, "
+            f"{row.name} seeing {row.view} picks the user's text in {percent(row.reward.value)} of pairs; the policy "
+            f"that it guides prefers that text in {percent(row.policy.value)}, {points}, "
             + (_q(gain) if clear else "not established"),
         )
 
