@@ -25,7 +25,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
 
-from palate.downstream.ppo._policy_model import PolicyModel, Texts, open_policy_model
+from palate.downstream.ppo._policy_model import PolicyModel, TokenBatch, open_policy_model
 from palate.downstream.ppo._ppo import log_probabilities
 from palate.downstream.ppo._training import Training
 
@@ -80,7 +80,7 @@ def compare(policy: PolicyModel, options: argparse.Namespace, length: int) -> tu
     return once, each
 
 
-def learn(policy: PolicyModel, texts: Texts, *, whole: bool) -> tuple[float, torch.Tensor]:
+def learn(policy: PolicyModel, texts: TokenBatch, *, whole: bool) -> tuple[float, torch.Tensor]:
     """Seconds of one pass forward and back, and the gradients of one matrix in the middle."""
     policy._whole = whole
     policy._trained.zero_grad()

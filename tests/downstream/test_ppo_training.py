@@ -19,7 +19,7 @@ from tiny_models import CAUSAL, TinyModels, build, save, tokenizer
 torch = pytest.importorskip("torch")
 
 from palate.downstream.ppo import _policy_model  # noqa: E402
-from palate.downstream.ppo._policy_model import PolicyModel, Texts, open_policy_model  # noqa: E402
+from palate.downstream.ppo._policy_model import PolicyModel, TokenBatch, open_policy_model  # noqa: E402
 from palate.downstream.ppo._ppo import Trainer, log_probabilities  # noqa: E402
 from palate.downstream.ppo._split import Prompt  # noqa: E402
 
@@ -315,7 +315,7 @@ def test_where_memory_ends_half_as_many_texts_are_read_at_once(
     short = trainer(folder, reward, training)
     reads, sizes, begun = short.policy.read, [], [False]
 
-    def sometimes(texts: Texts) -> torch.Tensor:
+    def sometimes(texts: TokenBatch) -> torch.Tensor:
         sizes.append(len(texts.responses))
         half_way = short.policy.parameters[0].grad is not None and not begun[0]
         if len(sizes) == 1 or half_way:
@@ -338,7 +338,7 @@ def test_one_text_that_is_too_much_for_the_memory_is_told(
 ) -> None:
     short = trainer(tiny_models.causal(), Pays(len))
 
-    def never(texts: Texts) -> torch.Tensor:
+    def never(texts: TokenBatch) -> torch.Tensor:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(short.policy, "read", never)

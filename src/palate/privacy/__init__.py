@@ -6,17 +6,17 @@ from palate.privacy._membership import Estimated, Leak, allowed_area, allowed_ra
 from palate.privacy._places import Place
 from palate.privacy._receipt import Checked, Receipt, check_receipt, read_receipt, write_receipt
 from palate.privacy._shadows import Target, attack, target_of
-from palate.privacy._traces import Found
+from palate.privacy._traces import Trace
 
 __all__ = [
     "Checked",
     "Estimated",
     "Export",
-    "Found",
     "Leak",
     "Place",
     "Receipt",
     "Target",
+    "Trace",
     "allowed_area",
     "allowed_rate",
     "attack",

@@ -24,7 +24,7 @@ from palate.privacy._run_folder import (
     remove_reports,
     shared_samples,
 )
-from palate.privacy._traces import Search, searched_files, traces_of
+from palate.privacy._traces import TraceSearch, searched_files, traces_of
 from palate.records import PalateError
 from palate.runs import Progress, open_run
 
@@ -98,7 +98,7 @@ def forget(
         report(f"erasing from {folder}", len(places) + 1, steps)
         places.append(erase_from_folder(folder, person, write=not dry_run))
     report("searching again", steps - 1, steps)
-    places = [_searched(place, Search(user, traces, names), dry_run=dry_run) for place in places]
+    places = [_searched(place, TraceSearch(user, traces, names), dry_run=dry_run) for place in places]
     return Receipt(
         user=names.user(user),
         time=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -196,7 +196,7 @@ def _erase_answers(*, write: bool, keep: bool) -> Place:
     return tally.place("answers", file, [ANSWERS] if keep and file.is_file() else [])
 
 
-def _searched(place: Place, search: Search, *, dry_run: bool) -> Place:
+def _searched(place: Place, search: TraceSearch, *, dry_run: bool) -> Place:
     """Look once more, also into files that palate did not write: what is still there is said."""
     path = Path(place.path)
     if dry_run or place.kind in ("vectors", "answers") or not path.is_dir():

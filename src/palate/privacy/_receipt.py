@@ -11,7 +11,7 @@ from palate import __version__
 from palate.data import Pseudonyms
 from palate.engine import texts_with_vectors
 from palate.privacy._places import Place
-from palate.privacy._traces import Found, Search, searched_files
+from palate.privacy._traces import Trace, TraceSearch, searched_files
 from palate.records import PalateError
 from palate.runs import Progress
 
@@ -66,7 +66,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """That were searched."""
     missing: list[str]
     """Places that are not there any more."""
-    found: list[Found]
+    found: list[Trace]
     """Files that hold the user still, or again."""
 
     @property
@@ -76,13 +76,13 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_receipt(receipt: Receipt, user: str, names: Pseudonyms, progress: Progress | None = None) -> Checked:
-    """Search every place of the receipt again for the id and the words."""
+    """TraceSearch every place of the receipt again for the id and the words."""
     if names.user(user) != receipt.user:
         raise PalateError(
             "the receipt is about another user, or was made with another key; give the same user and the same key "
             "(PALATE_PSEUDONYM_KEY or the key file)"
         )
-    search = Search(user, receipt.words, names)
+    search = TraceSearch(user, receipt.words, names)
     files = [file for place in receipt.places for file in _files(place)]
     found = []
     for number, file in enumerate(files):
@@ -94,7 +94,7 @@ def check_receipt(receipt: Receipt, user: str, names: Pseudonyms, progress: Prog
         if place.kind == "vectors" and Path(place.path).is_dir():
             wanted = set(receipt.vectors)
             kept = sum(names.digest("vector", key.hex()) in wanted for key in texts_with_vectors(Path(place.path)))
-            found += [Found(path=place.path, ids=0, texts=kept)] if kept else []
+            found += [Trace(path=place.path, ids=0, texts=kept)] if kept else []
     caches = ("vectors", "answers")  # they come and go
     missing = [place.path for place in receipt.places if place.kind not in caches and not Path(place.path).exists()]
     return Checked(files=len(files), missing=missing, found=found)

@@ -21,7 +21,7 @@ _UNLIKE_A_WORD = re.compile(r"[\d_@.\-]")
 ID_FIELDS = frozenset({"id", "user_id", "item", "twin", "group", "users", "user", "stranger"})
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """What one file still holds."""
 
     path: str
@@ -54,7 +54,7 @@ def searched_files(folder: Path) -> list[Path]:
     return sorted(file for file in files if not any(file.is_relative_to(place) for place in weights))
 
 
-class Search:
+class TraceSearch:
     """Looks through files for one user."""
 
     def __init__(self, user: str, traces: Iterable[str], names: Pseudonyms) -> None:
@@ -65,7 +65,7 @@ class Search:
         self._distinct = len(user) > 3 and bool(_UNLIKE_A_WORD.search(user))
         self._id = re.compile(rf"(?<![^\W_]){re.escape(user)}(?![^\W_])")
 
-    def file(self, path: Path) -> Found:
+    def file(self, path: Path) -> Trace:
         """How often the id and pieces of texts are in one file."""
         try:
             content = path.read_bytes()
@@ -77,7 +77,7 @@ class Search:
         for name, text in _strings(path.name.removesuffix(".gz"), content):
             ids += self._names_user(name, text)
             texts += self._pieces(text)
-        return Found(path=str(path), ids=ids, texts=texts)
+        return Trace(path=str(path), ids=ids, texts=texts)
 
     def _names_user(self, name: str | None, text: str) -> int:
         if self._distinct or name in ID_FIELDS:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from palate import __version__
 from palate.records import Ask, PalateError, Rating
 from palate.serve._models import Metrics, Models, Served, Status
-from palate.serve._wire import AskRequest, RatingAnswer, RatingLine, RewardAnswer, RewardRequest
+from palate.serve._wire import AskRequest, RatingAnswer, RatingModel, RewardAnswer, RewardRequest
 
 PLAIN_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 Wanted = Annotated[str | None, Query(description="The fingerprint that the model must have; another is refused.")]
@@ -121,7 +121,7 @@ def _add_model(
         """Ratings for asks, in palate's own protocol."""
         asks = [line.ask() for line in request.asks]
         ratings = await _rated(served, asks, metrics, max_responses)
-        lines = [RatingLine.of(ask.id, rating) for ask, rating in zip(asks, ratings, strict=True)]
+        lines = [RatingModel.of(ask.id, rating) for ask, rating in zip(asks, ratings, strict=True)]
         return RatingAnswer(ratings=lines)
 
     @app.post(f"{prefix}/get_reward", responses=_documented(REFUSALS | BODIES | more))

@@ -45,7 +45,7 @@ class JudgementLine(BaseModel):
         return self
 
 
-class PartLine(BaseModel):
+class PartModel(BaseModel):
     """One piece of a view, for models that want more than its text."""
 
     kind: PartKind
@@ -66,7 +66,7 @@ class AskLine(BaseModel):
     view_name: Text | None = None
     user_id: Text | None = Field(None, description="Whose view it is. Without a view, the server looks the user up.")
     by_name: bool = Field(False, description="Whether a model may call up what it learned of this user in training.")
-    parts: list[PartLine] | None = Field(None, description="The pieces of the view, in place of its text.")
+    parts: list[PartModel] | None = Field(None, description="The pieces of the view, in place of its text.")
     shown: list[int] | None = Field(None, description="Where the person saw each response.")
 
     @model_validator(mode="after")
@@ -101,7 +101,7 @@ class AskRequest(BaseModel):
         return self
 
 
-class RatingLine(BaseModel):
+class RatingModel(BaseModel):
     """Scores, one for each response, or the reason why there are none."""
 
     id: str
@@ -121,10 +121,10 @@ class RatingLine(BaseModel):
 class RatingAnswer(BaseModel):
     """One rating for each ask, with the ask's id."""
 
-    ratings: list[RatingLine]
+    ratings: list[RatingModel]
 
 
-class Label(BaseModel):
+class PromptLabel(BaseModel):
     """What a trainer's data set can say of each prompt."""
 
     model_config = ConfigDict(extra="ignore")
@@ -138,7 +138,7 @@ class RewardRequest(BaseModel):
 
     query: Annotated[list[Text], Field(min_length=1)]
     prompts: list[Text]
-    labels: list[Text | Label | None] | None = Field(
+    labels: list[Text | PromptLabel | None] | None = Field(
         None, description='For each query a user id, or {"user_id": ..., "question": ..., "view": ...}, also as text.'
     )
 
@@ -174,20 +174,20 @@ class RewardAnswer(BaseModel):
     rewards: list[float]
 
 
-def read_label(label: str | Label | None) -> Label:
+def read_label(label: str | PromptLabel | None) -> PromptLabel:
     """A user's id, or an object with fields, which data sets often hold as text.
 
     >>> read_label("ann").user_id, read_label('{"view": "Drinks tea."}').view, read_label("").user_id
     ('ann', 'Drinks tea.', None)
     """
-    if isinstance(label, Label):
+    if isinstance(label, PromptLabel):
         return label
     if not label:
-        return Label()
+        return PromptLabel()
     if not label.lstrip().startswith("{"):
-        return Label(user_id=label)
+        return PromptLabel(user_id=label)
     try:
-        return Label.model_validate(json.loads(label))
+        return PromptLabel.model_validate(json.loads(label))
     except ValueError as error:
         raise PalateError(f"a label begins like a JSON object and cannot be read as one: {error}") from error
 

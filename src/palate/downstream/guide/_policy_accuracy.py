@@ -39,7 +39,7 @@ class Credits(msgspec.Struct, frozen=True, kw_only=True):
     """Why comparisons are left out, with how often."""
 
 
-class Pairs:
+class GuidedPairs:
     """The comparisons of a run."""
 
     def __init__(self, run: Run[GuideSettings], items: Sequence[PromptItem], weights: Sequence[float]) -> None:

@@ -16,10 +16,10 @@ from palate.downstream._personal import (
     shared_prompts,
 )
 from palate.downstream.guide._guiding import checked_weights
-from palate.downstream.guide._policy_accuracy import Pairs, over_alone, pair_results, personal
+from palate.downstream.guide._policy_accuracy import GuidedPairs, over_alone, pair_results, personal
 from palate.downstream.guide._results import GuideSummary, PairResult, TextResult
 from palate.downstream.guide._run import GENERATIONS, LIKELIHOODS, GuideSettings
-from palate.downstream.guide._texts import Texts
+from palate.downstream.guide._texts import GuidedTexts
 from palate.records import PalateError
 from palate.report import (
     CLEAR,
@@ -49,7 +49,7 @@ def summarise_guide(run: Run[GuideSettings], weights: Sequence[float] | None = N
     clusters = independent_clusters(items)
     resamples = Resamples(int(clusters.max()) + 1, settings.seed)
     users = np.array([item.user_id for item in items])
-    pairs = Pairs(run, items, checked_weights(weights) if weights is not None else settings.weights)
+    pairs = GuidedPairs(run, items, checked_weights(weights) if weights is not None else settings.weights)
     asked = [
         (shown.name, model.label, view.name)
         for shown in settings.policy_views
@@ -60,7 +60,7 @@ def summarise_guide(run: Run[GuideSettings], weights: Sequence[float] | None = N
     seen = Seen(run, [item.id for item in items])
     shows = {view.name: seen.shows(view.name) for view in settings.views}
     credits = {one: pairs.credits(*one) for one in asked}
-    texts = Texts(run, items, clusters, resamples) if settings.critic is not None else None
+    texts = GuidedTexts(run, items, clusters, resamples) if settings.critic is not None else None
     steered, guided = over_alone(credits), texts.over_alone() if texts else {}
     own = [*personal(credits, settings.views, shows), *(texts.personal(shows) if texts else ())]
     columns = [(values, GAIN) for values in steered.values()] + [(values, ANYWHERE) for values in guided.values()]

@@ -20,7 +20,7 @@ Names = tuple[str, str, str, float]
 """Policy view, reward model, view, weight."""
 
 
-class Texts:
+class GuidedTexts:
     """All texts of a run, in columns of items."""
 
     def __init__(

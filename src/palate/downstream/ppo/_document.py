@@ -8,7 +8,7 @@ import numpy as np
 
 from palate.downstream._items import browsed, view_table
 from palate.downstream._personal import AGREEMENT, personal_table, table_section
-from palate.downstream.ppo._results import Change, PpoSummary, StepLine, Written
+from palate.downstream.ppo._results import Change, PolicyTexts, PpoSummary, StepLine
 from palate.downstream.ppo._run import HeldOutLine, PpoSettings, held_out_prompts
 from palate.report import (
     ABSENT,
@@ -193,14 +193,14 @@ def curve_table(summary: PpoSummary) -> Table:
     )
 
 
-_COUNTS: dict[str, Callable[[Written], int]] = {
+_COUNTS: dict[str, Callable[[PolicyTexts], int]] = {
     "empty": lambda one: one.empty,
     "truncated": lambda one: one.truncated,
     "without a grade": lambda one: one.unscored,
 }
 
 
-def _share(one: Written, name: str) -> str:
+def _share(one: PolicyTexts, name: str) -> str:
     return percent(_COUNTS[name](one) / one.texts)
 
 

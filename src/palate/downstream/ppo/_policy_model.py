@@ -25,7 +25,7 @@ LOGITS_AT_ONCE = 2**28
 
 
 @dataclass(frozen=True)
-class Texts:
+class TokenBatch:
     """Prompts and responses as tensors; prompts are filled up on the left, responses on the right."""
 
     prompts: Tensor
@@ -134,13 +134,13 @@ class PolicyModel(LocalModel):
         )
         return drawn
 
-    def texts(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Texts:
+    def texts(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> TokenBatch:
         """Pairs of prompt and response as tensors on the device."""
         numbers = {prompt: number for number, prompt in enumerate(dict.fromkeys(tuple(prompt) for prompt, _ in rows))}
         prompts, shown = self._filled_up(list(numbers), left=True)
         responses, mask = self._filled_up([response for _, response in rows], left=False)
         owner = torch.tensor([numbers[tuple(prompt)] for prompt, _ in rows], device=self.torch_device)
-        return Texts(prompts, shown, owner, responses, mask)
+        return TokenBatch(prompts, shown, owner, responses, mask)
 
     def _filled_up(self, rows: Sequence[Sequence[int]], *, left: bool) -> tuple[Tensor, Tensor]:
         """Rows of tokens as one tensor, and which of its places are tokens."""
@@ -153,15 +153,15 @@ class PolicyModel(LocalModel):
             there[place, span] = True
         return ids.to(self.torch_device), there.to(self.torch_device)
 
-    def read(self, texts: Texts) -> Tensor:
+    def read(self, texts: TokenBatch) -> Tensor:
         """The policy's last hidden states before each token of the responses: (texts, longest response, size)."""
         return self._read(self._causal(self._trained), texts)
 
-    def measure(self, states: Tensor, texts: Texts, of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    def measure(self, states: Tensor, texts: TokenBatch, of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """What `of` says of the policy's logits, over the temperature, and the tokens that were taken; 0 elsewhere."""
         return self._measure(self._causal(self._trained), states, texts, of)
 
-    def measure_reference(self, texts: Texts, of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    def measure_reference(self, texts: TokenBatch, of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """The same of the policy as it was before training."""
         model = self._causal(self._reference or self._trained)
         with nullcontext() if self._reference is not None else self._trained.disable_adapter():
@@ -171,7 +171,7 @@ class PolicyModel(LocalModel):
         """The model itself, where adapters are wrapped around it."""
         return model.get_base_model() if self._lora else model
 
-    def _read(self, model: Any, texts: Texts) -> Tensor:
+    def _read(self, model: Any, texts: TokenBatch) -> Tensor:
         with self._autocast(), steady_attention():
             return (self._read_whole if self._whole else self._read_shared)(model.base_model, texts)
 
@@ -179,7 +179,7 @@ class PolicyModel(LocalModel):
         half = self._dtype == "bfloat16"
         return torch.autocast(self.torch_device.type, torch.bfloat16) if half else nullcontext()
 
-    def _measure(self, model: Any, states: Tensor, texts: Texts, of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    def _measure(self, model: Any, states: Tensor, texts: TokenBatch, of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """Logits are there for some tokens at a time, and made anew for the gradient: all of them would take more
         memory than everything else."""
 
@@ -196,7 +196,7 @@ class PolicyModel(LocalModel):
         return found.new_zeros(*texts.mask.shape, *found.shape[1:]).index_put((texts.mask,), found)
 
     @staticmethod
-    def _read_shared(body: Any, texts: Texts) -> Tensor:
+    def _read_shared(body: Any, texts: TokenBatch) -> Tensor:
         """Every prompt is read once, and its responses go on from there; gradients find their way back through it."""
         cache: Any = DynamicCache()
         first = body(
@@ -222,7 +222,7 @@ class PolicyModel(LocalModel):
         return torch.cat([first, rest], dim=1)
 
     @staticmethod
-    def _read_whole(body: Any, texts: Texts) -> Tensor:
+    def _read_whole(body: Any, texts: TokenBatch) -> Tensor:
         """Prompt and response in one: activations that are computed twice cannot go on from what was kept."""
         seen = torch.cat([texts.shown[texts.owner], texts.mask], dim=1)
         states = body(

@@ -49,7 +49,7 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, seconds=seconds)
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyTexts(msgspec.Struct, frozen=True, kw_only=True):
     """What one policy wrote for the held-out prompts."""
 
     score: float | None
@@ -108,8 +108,8 @@ class PpoSummary(RunSummary, frozen=True, kw_only=True):
     left_out: dict[str, int]
     """Why items were left out, with how often."""
     curve: list[StepLine]
-    before: Written | None
-    after: Written | None
+    before: PolicyTexts | None
+    after: PolicyTexts | None
     score: Change | None
     """What training brought by the critic's grades: the number that counts."""
     reward: Change | None

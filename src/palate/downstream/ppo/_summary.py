@@ -22,7 +22,7 @@ from palate.downstream._personal import (
     personal_gains,
     shared_prompts,
 )
-from palate.downstream.ppo._results import ByView, Change, PpoSummary, StepLine, Written
+from palate.downstream.ppo._results import ByView, Change, PolicyTexts, PpoSummary, StepLine
 from palate.downstream.ppo._run import (
     HELD_OUT,
     HeldOutLine,
@@ -235,13 +235,13 @@ def _change(items: Sequence[PromptItem], values: Floats, seed: int, within: Rang
     return Change(**msgspec.structs.asdict(found)) if found is not None else None
 
 
-def _written(lines: Sequence[HeldOutLine], values: _Values, side: int) -> Written | None:
+def _written(lines: Sequence[HeldOutLine], values: _Values, side: int) -> PolicyTexts | None:
     if not lines:
         return None
     own = [(line, line.sides[side]) for line in lines]
     texts = [text for line, part in own for text in line.texts[part]]
     half = len(lines[0].texts) // 2
-    return Written(
+    return PolicyTexts(
         score=_mean(values.scores, side),
         reward=_mean(values.rewards, side),
         agreement=_own_mean(values.agreements, side),
@@ -312,8 +312,8 @@ def _rises(first: Sequence[float], last: Sequence[float]) -> bool:
 
 def findings(
     curve: Sequence[StepLine],
-    before: Written | None,
-    after: Written | None,
+    before: PolicyTexts | None,
+    after: PolicyTexts | None,
     score: Change | None,
     reward: Change | None,
     agreement: Change | None = None,

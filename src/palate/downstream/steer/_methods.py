@@ -14,7 +14,7 @@ from palate.downstream._samples import SAMPLES
 from palate.downstream.best_of_n._expectations import scores_of_draws
 from palate.downstream.best_of_n._run import GRADES as SAMPLE_GRADES
 from palate.downstream.best_of_n._run import RATINGS, BestOfNSettings
-from palate.downstream.guide._policy_accuracy import Pairs
+from palate.downstream.guide._policy_accuracy import GuidedPairs
 from palate.downstream.guide._run import GRADES, written_key
 from palate.downstream.steer._results import MEASURES, Decoding, Measure, MethodKind
 from palate.downstream.steer._run import InContext, SteerSettings, guided_part, rated_part, sampled_part
@@ -30,7 +30,7 @@ Columns = dict[Measure, Floats]
 DECODINGS: tuple[Decoding, ...] = ("sampled", "greedy")
 
 
-class Method(msgspec.Struct, frozen=True, kw_only=True):
+class SteerMethod(msgspec.Struct, frozen=True, kw_only=True):
     """One method with its columns; nan where an item has no value."""
 
     label: str
@@ -56,26 +56,28 @@ class Parts:
         self.seen = Seen(self._best, [item.id for item in self.items])
         self._places = {item.id: place for place, item in enumerate(self.items)}
 
-    def methods(self) -> list[Method]:
+    def methods(self) -> list[SteerMethod]:
         """The policy alone first, then in-context learning, best-of-N with its oracle, and guided decoding."""
         return [*self._alone(), *self._in_context(), *self._best_of_n(), *self._guided_by()]
 
-    def _alone(self) -> list[Method]:
+    def _alone(self) -> list[SteerMethod]:
         policy: Columns = {"policy": self._own_accuracy(self._run.settings.likelihood, "none")}
         sampled, greedy = policy | _chosen(self._best, "none", self._places), policy | self._text("", "", 0.0)
         return [
-            Method(label="policy alone, sampled", kind="none", name="", decoding="sampled", columns=_known(sampled)),
-            Method(label="policy alone, greedy", kind="none", name="", decoding="greedy", columns=_known(greedy)),
+            SteerMethod(
+                label="policy alone, sampled", kind="none", name="", decoding="sampled", columns=_known(sampled)
+            ),
+            SteerMethod(label="policy alone, greedy", kind="none", name="", decoding="greedy", columns=_known(greedy)),
         ]
 
-    def _in_context(self) -> list[Method]:
+    def _in_context(self) -> list[SteerMethod]:
         found = []
         for one in self._run.settings.in_context:
             policy: Columns = {"policy": self._own_accuracy(one.likelihood, one.view)}
             for decoding in DECODINGS:
                 columns = policy | _chosen(self._in_context_run(one, decoding), one.view, self._places)
                 found.append(
-                    Method(
+                    SteerMethod(
                         label=f"in context {one.name}, {decoding}",
                         kind="in-context",
                         name=one.name,
@@ -90,7 +92,7 @@ class Parts:
     def _in_context_run(self, one: InContext, decoding: Decoding) -> Run[BestOfNSettings]:
         return sampled_part(self._run, one.greedy if decoding == "greedy" else one.sampled)
 
-    def _best_of_n(self) -> list[Method]:
+    def _best_of_n(self) -> list[SteerMethod]:
         settings = self._best.settings
         n = settings.drawing.samples
         found = []
@@ -101,12 +103,12 @@ class Parts:
                 found.append(self._by_model("best-of-n", f"best of {n} by", model.label, "sampled", view, columns))
         oracle = _known(_chosen(self._best, "none", self._places, oracle=True))
         label = f"best of {n} by the critic (oracle)"
-        return [*found, Method(label=label, kind="oracle", name="", decoding="sampled", columns=oracle)]
+        return [*found, SteerMethod(label=label, kind="oracle", name="", decoding="sampled", columns=oracle)]
 
-    def _guided_by(self) -> list[Method]:
+    def _guided_by(self) -> list[SteerMethod]:
         weight = self._run.settings.weight
         items = list(self._guided.read(ITEMS))
-        pairs = Pairs(self._guided, items, [0.0, weight])
+        pairs = GuidedPairs(self._guided, items, [0.0, weight])
         found = []
         for model in self._guided.settings.reward_models:
             for view in self._guided.settings.views:
@@ -119,11 +121,11 @@ class Parts:
 
     def _by_model(
         self, kind: MethodKind, how: str, name: str, decoding: Decoding, view: ViewSpec, columns: Columns
-    ) -> Method:
+    ) -> SteerMethod:
         """Where reward models see different things, the label says what."""
         views = self._run.settings.views
         beside_own = any(other.is_profile for other in views)
-        return Method(
+        return SteerMethod(
             label=f"{how} {name}" + (f", seeing {view.name}" if len(views) > 1 else ""),
             kind=kind,
             name=name,
@@ -133,12 +135,12 @@ class Parts:
             control=beside_own and not view.is_profile,
         )
 
-    def personal(self, methods: Sequence[Method]) -> Iterator[Against]:
+    def personal(self, methods: Sequence[SteerMethod]) -> Iterator[Against]:
         """What the user's own view brings, to choosing, to guiding and to the policy itself."""
         yield from self._personal_by_model(methods)
         yield from self._personal_in_context(methods)
 
-    def _personal_by_model(self, methods: Sequence[Method]) -> Iterator[Against]:
+    def _personal_by_model(self, methods: Sequence[SteerMethod]) -> Iterator[Against]:
         settings = self._run.settings
         shows = {view.name: self.seen.shows(view.name) for view in settings.views}
         kinds: dict[MethodKind, tuple[Measure, ...]] = {
@@ -154,7 +156,7 @@ class Parts:
                     whose = name if measure == "reward" else who
                     yield from against(whose, MEASURES[measure], columns, settings.views, shows)
 
-    def _personal_in_context(self, methods: Sequence[Method]) -> Iterator[Against]:
+    def _personal_in_context(self, methods: Sequence[SteerMethod]) -> Iterator[Against]:
         settings = self._run.settings
         rows = {(method.kind, method.name, method.decoding): method for method in methods}
         for own in (one for one in settings.in_context if one.spec.is_profile):

@@ -14,7 +14,7 @@ from palate.downstream.best_of_n import BEST_OF_N
 from palate.downstream.best_of_n._summary import about_left_out, about_samples
 from palate.downstream.guide import GUIDE
 from palate.downstream.guide._summary import about_texts
-from palate.downstream.steer._methods import LIKENESS, Method, Parts
+from palate.downstream.steer._methods import LIKENESS, Parts, SteerMethod
 from palate.downstream.steer._results import Measure, SteerDifference, SteerRow, SteerSummary
 from palate.downstream.steer._run import SteerSettings, guided_part, rated_part, sampled_part
 from palate.evaluation import Ratings
@@ -27,7 +27,7 @@ FEW_USERS = 30
 COSINE = (-1.0, 1.0)
 SHARES = ("reward", "policy", "rouge1", "rougeL")
 """Measures from 0 to 1."""
-Asked = tuple[Literal["over none", "steered or in context"], Method, Method, Measure]
+Asked = tuple[Literal["over none", "steered or in context"], SteerMethod, SteerMethod, Measure]
 
 
 def summarise_steer(run: Run[SteerSettings]) -> SteerSummary:
@@ -82,7 +82,7 @@ def summarise_steer(run: Run[SteerSettings]) -> SteerSummary:
 
 
 def _rows(
-    methods: Sequence[Method], clusters: NDArray[np.intp], users: NDArray[np.str_], resamples: Resamples
+    methods: Sequence[SteerMethod], clusters: NDArray[np.intp], users: NDArray[np.str_], resamples: Resamples
 ) -> list[SteerRow]:
     columns = [
         (values, SHARE if measure in SHARES else COSINE)
@@ -114,7 +114,7 @@ def _rows(
     return rows
 
 
-def _asked(methods: Sequence[Method]) -> list[Asked]:
+def _asked(methods: Sequence[SteerMethod]) -> list[Asked]:
     """Every method over the policy alone with the same decoding; reward models' texts over in-context learning's, both
     seeing the user."""
     alone = {method.decoding: method for method in methods if method.kind == "none"}
