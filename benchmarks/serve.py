@@ -126,7 +126,7 @@ def one_at_a_time(spec: str, port: int) -> None:
 
     from palate.records import Ask
     from palate.rewards import make_reward_model, rate
-    from palate.serve._wire import AskRequest, RatingAnswer, RatingLine
+    from palate.serve._wire import AskRequest, RatingAnswer, RatingModel
 
     model = make_reward_model(spec)
     rate(model, [Ask(id="warm-up", prompt="Hello?", responses=("Hello.",))])
@@ -139,7 +139,7 @@ def one_at_a_time(spec: str, port: int) -> None:
     async def rate_asks(request: AskRequest) -> RatingAnswer:
         asks = [line.ask() for line in request.asks]
         ratings = await asyncio.wrap_future(worker.submit(rate, model, asks))
-        return RatingAnswer(ratings=[RatingLine.of(ask.id, one) for ask, one in zip(asks, ratings, strict=True)])
+        return RatingAnswer(ratings=[RatingModel.of(ask.id, one) for ask, one in zip(asks, ratings, strict=True)])
 
     rate_asks.__annotations__ = {"request": AskRequest, "return": RatingAnswer}
     app.post("/")(rate_asks)
