@@ -53,7 +53,7 @@ def numbers(value: object, place: str = "") -> Iterator[tuple[str, float]]:
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from numbers(inner, f"{place}[{index}]")
-    elif isinstance(value, int | float):
+    elif isinstance(value, int | float) and not place.endswith(".seconds"):
         yield place, float(value)
 
 
