@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from palate.data import load_benchmark, write_benchmark
+from palate.data import load_benchmark, load_named, write_benchmark
 from palate.records import Aspect, Benchmark, Card, Comparison, PalateError, User
 
 USER = {"user_id": "ann", "posts": [{"id": "p1", "text": "I row.", "date": "2023-05-14T20:11:00+02:00"}]}
@@ -172,3 +172,15 @@ def test_a_twin_without_a_group_stays_without_one(tmp_path: Path) -> None:
 def test_aspects_may_be_plain_text(tmp_path: Path) -> None:
     item = load_benchmark(folder(tmp_path, [USER], [ROW | {"rubric_aspects": ["Speed"]}])).comparisons[0]
     assert item.privileged.aspects == (Aspect(aspect="Speed"),)
+
+
+def test_what_palate_loads_for_itself_does_not_depend_on_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder named `mini` is the user's own, perhaps private, and must not stand in for the texts that are public."""
+    usual = load_benchmark("sim,users=2")
+    (tmp_path / "mini").mkdir()
+    (tmp_path / "mini" / "private.jsonl").write_text('{"secret": "of somebody"}\n')
+    monkeypatch.chdir(tmp_path)
+    assert load_benchmark("sim,users=2") == usual
+    assert len(load_named("mini").comparisons) == 300

@@ -7,7 +7,7 @@ from palate.data._deidentify import Pseudonyms, pseudonym_key, pseudonymise, scr
 from palate.data._draft import Fault
 from palate.data._folder import is_folder_format, write_benchmark
 from palate.data._history import History, Item, Visible, responses_of
-from palate.data._load import LOADERS, list_benchmarks, load_benchmark, load_votes
+from palate.data._load import LOADERS, list_benchmarks, load_benchmark, load_named, load_votes
 from palate.data._pairs import pairs_from_completions
 from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
 from palate.data._summary import BenchmarkSummary, summarise
@@ -32,6 +32,7 @@ __all__ = [
     "json_schemas",
     "list_benchmarks",
     "load_benchmark",
+    "load_named",
     "load_votes",
     "pairs_from_completions",
     "private_sentences",

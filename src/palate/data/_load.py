@@ -49,6 +49,12 @@ def load_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision: 
     return benchmark
 
 
+def load_named(name: str, *, data_dir: Path | None = None) -> Benchmark:
+    """A benchmark that palate knows by name, whatever files of that name lie in the current folder."""
+    loaded = LOADERS.make(name, data_dir=data_dir or _data_dir(), revision=None, extras=False)
+    return loaded.benchmark() if isinstance(loaded, BenchmarkDraft) else loaded
+
+
 def list_benchmarks(*, data_dir: Path | None = None) -> list[Listing]:
     """Every benchmark that has a name, and whether it can be loaded here."""
     folder = data_dir or _data_dir()

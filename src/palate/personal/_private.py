@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from palate.data import load_benchmark
+from palate.data import load_named
 from palate.engine import require
 from palate.evaluation import Summary
 from palate.personal._method import method_type
@@ -205,7 +205,7 @@ def learn_privately(method: Method, pairs: Pairs, privacy: PrivacySettings) -> N
 def standardise_publicly(features: Features) -> None:
     """Centre and scale from the texts of `mini`, which are nobody's: those of private texts would tell of them."""
     features.restore({})
-    features.rows(*offered(load_benchmark("mini").comparisons))
+    features.rows(*offered(load_named("mini").comparisons))
     features.without_edges()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from palate.data import load_benchmark
+from palate.data import load_named
 from palate.records import Benchmark, PalateError
 
 POST_PROMPTS = (
@@ -42,7 +42,7 @@ def pool(seed: int, source: str = "mini", data_dir: Path | None = None) -> list[
     """Every offer, edited differently for each seed, in an order that depends on the seed."""
     if source not in SOURCES:
         raise PalateError(f"option texts={source}: it is {' or '.join(SOURCES)}")
-    benchmark = load_benchmark(source, data_dir=data_dir)
+    benchmark = load_named(source, data_dir=data_dir)
     found = _answers(benchmark)
     if source == "mini":
         found += _past_answers(benchmark) + _posts(benchmark, seed)
