@@ -5,7 +5,7 @@
 #   bash benchmarks/on_a_gpu.sh figures bon ppo      # only these parts
 #
 # `steer` reads ACL titles from where PALATE_DATA points; the others need no data.
-# The same line goes on where it was stopped: runs are kept in FOLDER/runs, and a part that is done is not done again.
+# Run the same line again to resume: runs are kept in FOLDER/runs, and a part that is done is not done again.
 set -uo pipefail
 
 folder=${1:?"usage: bash benchmarks/on_a_gpu.sh FOLDER [PART ...]"}

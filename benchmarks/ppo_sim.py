@@ -580,7 +580,7 @@ def scores_of(name: str, model: RewardModel, run: Run[PpoSettings], views: Seque
 
 
 def views_of(benchmark: Benchmark, known: int, run: Run[PpoSettings], shift: int = 0) -> list[View]:
-    """What a model is shown of the user of each held-out prompt, or of the one so many couples further on. Where the
+    """What a model is shown of the user of each held-out prompt, or of the one `shift` couples further on. Where the
     benchmark has other items than the run, as one with more judgements has, for another item of theirs."""
     prompts, _ = held_out_prompts(run)
     # Couples stay together, so that an even shift leads to a stranger.

@@ -64,10 +64,12 @@ def test_python_runs_in_order(page: Path, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delitem(sys.modules, "mine", raising=False)
     write_files(page, tmp_path)
     scope: dict[str, object] = {"__name__": page.stem}
-    for block in blocks(page):
-        if block.language == "python" and not block.title:
+    examples = [block for block in blocks(page) if block.language == "python"]
+    for block in examples:
+        if not block.title:
             exec(compile(block.text, name(page), "exec"), scope)
     sys.modules.pop("mine", None)
+    assert examples and all((tmp_path / block.title).is_file() for block in examples if block.title)
 
 
 @pytest.mark.parametrize("page", with_blocks("json", "jsonl"), ids=name)

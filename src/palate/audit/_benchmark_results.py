@@ -239,7 +239,7 @@ class BenchmarkAudit(msgspec.Struct, frozen=True, kw_only=True):
     impersonal: Reach | None
     """A Bradley-Terry model of what everybody likes, on users it was not trained on."""
     without_impersonal: str | None
-    """Why there is no impersonal model, where there is none."""
+    """Why the impersonal model is missing; empty when it is there."""
     luck: float
     """Standard deviation of the accuracy of coins that give every text one score: how far from guessing a model that
     ignores the user gets by luck, because users judge the same texts."""

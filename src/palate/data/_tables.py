@@ -84,7 +84,7 @@ def _guess_time(columns: dict[str, str], rows: Sequence[Row], place: Location) -
 
 
 def _is_time(value: object) -> bool:
-    """A day or a moment. A bare number is none: it may be a year, a duration or a count of seconds."""
+    """A day or a moment. A bare number does not count: it may be a year, a duration or a count of seconds."""
     try:
         return not isinstance(value, int) and len(_moment(value, "date")) > len("2023-05")
     except FieldError:

@@ -132,7 +132,7 @@ def against(
 ) -> Iterator[Against]:
     """Own over none and own over stranger, on the items where the own view shows something.
 
-    `columns` holds a value an item for each view, nan where there is none; `shows` which items a view shows
+    `columns` holds a value an item for each view, nan where it is missing; `shows` which items a view shows
     something for.
     """
     for own in views:

@@ -105,7 +105,7 @@ def _mark(answers: Sequence[tuple[Aspect, list[Written] | Failure]]) -> Grade:
 
 
 def _score(answer: list[Written] | Failure) -> float | str:
-    """0, 1 or 2; or why there is none."""
+    """0, 1 or 2; or why it is missing."""
     if isinstance(answer, Failure):
         return answer.reason
     text = answer[0].text

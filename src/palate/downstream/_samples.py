@@ -80,12 +80,16 @@ class SharedSamples(Experiment[SampleSettings, RunSummary]):
         return (SAMPLES,)
 
     def summarise(self, run: Run[SampleSettings], reading: Reading = DEFAULT_READING) -> RunSummary:
-        """Refused."""
-        raise PalateError(f"{run.folder} holds samples that runs share, and has no report: name a run that used them")
+        """Refused: a report is about a run that used the samples."""
+        raise _no_report(run)
 
     def document(self, run: Run[SampleSettings], summary: RunSummary, *, users: bool = True) -> Document:
-        """There is none."""
-        raise NotImplementedError
+        """Refused, for the same reason."""
+        raise _no_report(run)
+
+
+def _no_report(run: Run[SampleSettings]) -> PalateError:
+    return PalateError(f"{run.folder} holds samples that runs share, and has no report: name a run that used them")
 
 
 SHARED_SAMPLES = SharedSamples()

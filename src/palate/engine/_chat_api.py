@@ -20,7 +20,7 @@ PREFILLING = frozenset({"vllm", "sglang", "llamacpp"})
 """Servers that go on with an answer that was begun for them, by the name they give in `/models`."""
 
 MOST_LIKELIEST = (20, 5)
-"""How many likeliest tokens are asked for, and how many from a server that will not tell so many."""
+"""How many likeliest tokens are asked for, and how many from a server that allows fewer."""
 
 _NAMED = r"[\"'`(]{0}[\"'`)]|\bbody\.{0}\b|\b{0} (is|must|can)\b|(?i:unsupported|unknown|unexpected)\W[^.]*\b{0}\b"
 _COMPLAINTS = {

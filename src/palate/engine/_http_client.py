@@ -281,7 +281,7 @@ class LostError(ServerError):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Decoded JSON, or why there is none."""
+    """Decoded JSON, or why it is missing."""
 
     value: dict[str, object] | None = None
     problem: RetryError | RefusedError | None = None

@@ -28,7 +28,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WriteRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Continue a conversation, so many times."""
+    """Continue a conversation, `samples` times."""
 
     turns: Conversation
     sampling: Sampling = Sampling()

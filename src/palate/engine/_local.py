@@ -39,7 +39,7 @@ RENDERING = 1
 """Part of every fingerprint: raise it when conversations are put into tokens otherwise."""
 
 FEWEST_TOKENS = 10
-"""A tokenizer with fewer is none."""
+"""A tokenizer with fewer tokens is broken."""
 
 
 class Loaded:
@@ -70,7 +70,7 @@ class Loaded:
         return self._device
 
     def _chat(self) -> Chat:
-        """The tokenizer with its template; that there is none is an error now, not after an hour."""
+        """The tokenizer with its template; a missing template is an error now, not after an hour."""
         from palate.engine._chat import Chat
 
         transformers = require("transformers", "local")
@@ -97,10 +97,8 @@ class Loaded:
         except Exception as error:
             raise PalateError(f"{self.name}: {self._folder} is not a model folder ({brief(error)})") from error
 
-    @cached_property
-    def _model(self) -> Any:
-        """The weights, loaded when they are first used."""
-        raise NotImplementedError
+    _model: Any
+    """The weights. Each kind of model loads its own when they are first used."""
 
     @cached_property
     def _scorer(self) -> Scorer:

@@ -78,7 +78,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 class Gain(PairedTest, frozen=True, kw_only=True):
     """What a view adds for one model: accuracy with it minus accuracy with another, on the same items.
 
-    Items whose view had nothing to show are left out: a profile adds nothing where there is none.
+    Items whose view had nothing to show are left out: an empty profile adds nothing.
     q holds the false discovery rate over all gains of the run that could differ from 0.
     """
 

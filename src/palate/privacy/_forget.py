@@ -79,7 +79,7 @@ def forget(
         place, texts = erase_from_run(open_run(run), person, write=not dry_run)
         places.append(place)
         profile_texts += texts
-    for table, before in zip(tables, reports, strict=True):  # it is made anew from what is left of its parts
+    for table, before in zip(tables, reports, strict=True):  # it is rebuilt from what is left of its parts
         tally = Tally()
         tally.files = remake_reports(table, before, write=not dry_run)
         places.append(tally.place("run", table.folder))
@@ -159,7 +159,7 @@ def _erase_from_model(folder: Path, person: Person, data: Sequence[Path], *, wri
 
 
 def _retrain(folder: Path, data: Sequence[Path]) -> str:
-    """The command that makes the model anew from what is left."""
+    """The command that trains the model again on what is left."""
     kept = describe_model(folder)
     privacy = kept.about.get("privacy")
     private = f" --epsilon {privacy['epsilon']:.3g} --delta {privacy['delta']:g}" if isinstance(privacy, dict) else ""

@@ -38,7 +38,7 @@ class Tally:
         self.files: list[FileChange] = []
 
     def changed(self, change: FileChange | None) -> None:
-        """Note a file that was written anew."""
+        """Note a file that was rewritten."""
         if change is not None:
             self.files.append(change)
 

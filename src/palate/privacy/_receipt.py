@@ -29,7 +29,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     not_erased: list[str]
     """What could not be erased, and why."""
     retrain: list[str]
-    """Commands that make models anew without the user."""
+    """Commands that train models again without the user."""
     words: list[str]
     """Keyed hashes of runs of the user's words, by which a check can find them."""
     vectors: list[str]

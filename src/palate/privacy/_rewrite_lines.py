@@ -1,4 +1,4 @@
-"""Files of JSON Lines, written anew with some lines changed or left out: each file whole, or as it was."""
+"""Files of JSON Lines, rewritten with some lines changed or left out: each file whole, or as it was."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Change = Callable[[Row], Row | None]
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One file that was written anew or removed."""
+    """One file that was rewritten or removed."""
 
     path: str
     before: str | None

@@ -43,7 +43,7 @@ def erase_from_run(run: Run[Any], person: Person, *, write: bool) -> tuple[Place
 
     Erased are the user's items, whatever is about them, and lines of others that were made while this user's profile
     was shown as a stranger's, that quote the user, or that were made from such lines. The same command would make
-    those of others anew. Reports are made anew, or removed with the last item.
+    those of others again. Reports are rebuilt, or removed with the last item.
     """
     if not write:
         return _Erasure(run, person).carry_out(write=False)
@@ -153,7 +153,7 @@ def _line(ledger: Ledger[Any], row: Row) -> Any:
 
 
 def _rewrite_as(file: Path, after: Iterable[Row | None], *, write: bool) -> FileChange | None:
-    """Write a file of lines anew; those that stay the same stay byte for byte."""
+    """Rewrite a file of lines; those that stay the same stay byte for byte."""
     rows = iter(after)
 
     def change(row: Row) -> Row | None:
@@ -173,7 +173,7 @@ def remove_reports(run: Run[Any], *, write: bool) -> dict[Path, str | None]:
 
 
 def remake_reports(run: Run[Any], before: Mapping[Path, str | None], *, write: bool) -> list[FileChange]:
-    """Make removed reports anew from what is left, where any item is."""
+    """Rebuild removed reports from what is left, where any item is."""
     if write and before:
         parts = (run, *map(open_run, run.experiment.parts(run)))
         if any(True for part in parts for _ in owners(part)):

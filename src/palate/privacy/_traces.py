@@ -15,7 +15,7 @@ from palate.privacy._person import SHORTEST, Person
 from palate.records import PalateError
 
 WINDOW = 6
-"""Words that are hashed together: so many in a row are hardly said twice by chance."""
+"""Words that are hashed together: six in a row are hardly said twice by chance."""
 _WORD = re.compile(r"\w+")
 _UNLIKE_A_WORD = re.compile(r"[\d_@.\-]")
 ID_FIELDS = frozenset({"id", "user_id", "item", "twin", "group", "users", "user", "stranger"})

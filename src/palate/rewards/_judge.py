@@ -31,7 +31,7 @@ LETTERS = ("A", "B")
 TOP = 9
 DIGITS = tuple(str(digit) for digit in range(1, TOP + 1))
 PLANNED = 5
-"""At most so many aspects of a plan are graded."""
+"""Maximum number of aspects of a plan that are graded."""
 
 Answer = TypeVar("Answer")
 Judged = tuple[tuple[int, int], Chosen | str | Failure]

@@ -22,7 +22,7 @@ MAX_CHARACTERS = 4_000_000
 """Of the texts in one batch: beyond it nothing is gained, and the first in the batch wait for the last."""
 NOBODY = "knows no user by name: send a view along, or name the benchmark that has the users"
 LONGEST_WAIT = 10
-"""A batch gathers for at most so many times the wait for one more request."""
+"""A batch gathers for at most this multiple of the wait for one more request."""
 SHARE_WAITED = 0.01
 """Where batches take long, one more request is waited for this share of it: those who were answered ask again."""
 

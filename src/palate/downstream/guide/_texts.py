@@ -106,7 +106,7 @@ class GuidedTexts:
         return [self._written.get((*names, item.id)) for item in self._items]
 
     def _scores(self, names: Names) -> Floats:
-        """The critic's; nan where there is none."""
+        """The critic's score; nan where it is missing."""
         values = np.full(len(self._items), np.nan)
         for place, item in enumerate(self._items):
             line = self._grades.get((*names, item.id))

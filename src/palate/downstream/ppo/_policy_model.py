@@ -180,7 +180,7 @@ class PolicyModel(LocalModel):
         return torch.autocast(self.torch_device.type, torch.bfloat16) if half else nullcontext()
 
     def _measure(self, model: Any, states: Tensor, texts: TokenBatch, of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Logits are there for some tokens at a time, and made anew for the gradient: all of them would take more
+        """Logits are there for some tokens at a time, and recomputed for the gradient: all of them would take more
         memory than everything else."""
 
         def piece(some: Tensor, taken: Tensor) -> Tensor:
@@ -259,7 +259,7 @@ class PolicyModel(LocalModel):
         self.refresh()
 
     def like(self, name: str) -> LocalModel:
-        """Another model, or this one anew, in the same place and precision."""
+        """Another model, or a fresh copy of this one, in the same place and precision."""
         return LocalModel(name, device=self._device, dtype=self._dtype, trust_remote_code=self._trust)
 
     def save(self, folder: Path) -> None:

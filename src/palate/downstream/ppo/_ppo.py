@@ -216,7 +216,7 @@ class Trainer:
         count = self.training.prompts
         drawn = list(enumerate(of_step(self.prompts, self.step, count, self.seed), start=self.step * count))
         mine = drawn[self.group.rank :: self.group.world_size]
-        # By the number in the whole run, so that a prompt that comes again is answered anew.
+        # By the number in the whole run, so that a repeated prompt gets new samples.
         seeds = [_seed(self.seed, number) for number, _ in mine]
         written = self.policy.sample([prompt.ids for _, prompt in mine], seeds, self.training) if mine else []
         asks = [
@@ -293,7 +293,7 @@ class Trainer:
         made.reference_logs[rows, width] = self.policy.measure_reference(read, log_probabilities)
 
     def _in_pieces(self, texts: Sequence[Text], places: Sequence[int], work: Callable[[list[int]], Some]) -> list[Some]:
-        """What comes of all these texts, some at once; where memory ends, all anew with half as many from then on."""
+        """What comes of all these texts, some at once; where memory runs out, all again with half as many at a time."""
         while True:
             piece: list[int] = []
             try:

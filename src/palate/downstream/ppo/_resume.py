@@ -131,7 +131,7 @@ def write_checkpoint(folder: Path, step: int, state: dict[str, object]) -> None:
 
 
 def read_checkpoint(folder: Path, say: Callable[[str], None]) -> dict[str, object] | None:
-    """The last sound one; what is wrong with others is said. None where there is none."""
+    """The last sound checkpoint, or None. What is wrong with others is said."""
     for one in _found(folder):
         fault = _fault(one)
         if fault is None:
