@@ -18,6 +18,7 @@ from palate.report._document import (
     warnings_first,
 )
 from palate.report._markdown import document_csv, document_markdown
+from palate.report._matrix import COEFFICIENTS, Matrix, MatrixCell, draw_matrix
 from palate.report._numbers import (
     ABSENT,
     CLEAR,
@@ -56,12 +57,15 @@ from palate.report._plots import (
     fullest_bin,
     shortened,
 )
+from palate.report._scatter import Scatter, ScatterPoint, draw_scatter
+from palate.report._slopes import SlopeRow, Slopes, draw_slopes
 from palate.report._table import Bar, Table
 from palate.report._terminal import print_document
 
 __all__ = [
     "ABSENT",
     "CLEAR",
+    "COEFFICIENTS",
     "IN_PERCENT",
     "IN_POINTS",
     "SCORES",
@@ -82,12 +86,18 @@ __all__ = [
     "ItemRating",
     "ItemText",
     "Mark",
+    "Matrix",
+    "MatrixCell",
     "Note",
     "NumberFormat",
     "Outcome",
     "PlotRow",
+    "Scatter",
+    "ScatterPoint",
     "Section",
     "Severity",
+    "SlopeRow",
+    "Slopes",
     "Step",
     "Table",
     "TableChoice",
@@ -103,6 +113,9 @@ __all__ = [
     "draw_dots",
     "draw_histogram",
     "draw_intervals",
+    "draw_matrix",
+    "draw_scatter",
+    "draw_slopes",
     "figure",
     "figure_interval",
     "fullest_bin",

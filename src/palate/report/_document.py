@@ -8,7 +8,10 @@ from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
+from palate.report._matrix import Matrix
 from palate.report._plots import Chart, Histograms, IntervalPlot
+from palate.report._scatter import Scatter
+from palate.report._slopes import Slopes
 from palate.report._table import Table
 
 Severity = Literal["warning", "note", "good"]
@@ -73,7 +76,7 @@ class TableChoice(msgspec.Struct, frozen=True, kw_only=True):
     """Which one a page opens with."""
 
 
-Block = Table | Chart | IntervalPlot | Histograms | Note | TableChoice
+Block = Table | Chart | IntervalPlot | Histograms | Scatter | Slopes | Matrix | Note | TableChoice
 """Tables and notes appear in every form; the others on the page only."""
 
 

@@ -1,13 +1,14 @@
 """Plots for a page: curves, dots, numbers with intervals, histograms. Python places, the template draws.
 
-All share how an axis finds round ticks, how names are shortened or wrapped, and how labels keep apart.
+All share how an axis finds round ticks, how names are shortened or wrapped, and how labels keep apart. Plots of many
+models are in `_scatter`, `_slopes` and `_matrix`.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -22,6 +23,7 @@ from palate.report._numbers import (
 )
 
 COLOURS = ("none", "profile-0", "profile-1", "profile-2", "profile-3", "stranger-0", "oracle")
+SHAPES = ("square", "circle", "diamond", "triangle", "hexagon", "star", "plus", "cross")
 
 
 class NumberFormat(msgspec.Struct, frozen=True):
@@ -36,6 +38,15 @@ class NumberFormat(msgspec.Struct, frozen=True):
         number, unit = text.rstrip("%"), text[len(text.rstrip("%")) :]
         return (number.rstrip("0").rstrip(".") if "." in number else number) + unit
 
+    def with_interval(self, value: float, low: float | None, high: float | None) -> str:
+        """A value with its interval in brackets, where it has one.
+
+        >>> IN_PERCENT.with_interval(0.612, 0.58, 0.64), IN_PERCENT.with_interval(0.612, None, None)
+        ('61.2% (58.0–64.0)', '61.2%')
+        """
+        known = low is not None and high is not None
+        return f"{self.value(value)} ({self.interval(low, high)})" if known else self.value(value)
+
 
 IN_PERCENT = NumberFormat(percent, percent_interval)
 IN_POINTS = NumberFormat(points, points_interval)
@@ -47,6 +58,18 @@ class Mark(msgspec.Struct, frozen=True):
 
     shape: str
     colour: str
+
+
+def group_marks(groups: Iterable[str]) -> dict[str, Mark]:
+    """A look for each group, in the order given; no two of up to 56 are the same.
+
+    >>> group_marks(["llama", "qwen", "llama"])["qwen"]
+    Mark(shape='circle', colour='profile-1')
+    """
+    return {
+        group: Mark(SHAPES[place % len(SHAPES)], COLOURS[(place + 1) % len(COLOURS)])
+        for place, group in enumerate(dict.fromkeys(groups))
+    }
 
 
 class Axis(msgspec.Struct, frozen=True):
@@ -262,7 +285,9 @@ def draw_curves(
         name = _together(names)
         colour_of.update(dict.fromkeys(names, colour))
         lines.append(_line(own, colour, x, up))
-        texts = [f"{step.format(_step_name(one.at))}: {_with_interval(one, written)}" for one in own]
+        texts = [
+            f"{step.format(_step_name(one.at))}: {written.with_interval(one.value, one.low, one.high)}" for one in own
+        ]
         spots += [
             Spot(x[one.at], up.at(one.value), mark, f"{name}, {text}") for one, text in zip(own, texts, strict=True)
         ]
@@ -338,11 +363,6 @@ def _levels(
         name = _together([one.name for one in across if one.value == value and not one.like])
         ends.append((name, Mark("level", "none"), RIGHT, up.at(value)))
     return levels, ends, [level.text for level in levels]
-
-
-def _with_interval(one: Step, written: NumberFormat) -> str:
-    interval = "" if one.low is None else f" ({written.interval(one.low, one.high)})"
-    return f"{written.value(one.value)}{interval}"
 
 
 def _together(names: Sequence[str]) -> str:
