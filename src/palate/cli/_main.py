@@ -32,6 +32,7 @@ app.command("palate.cli.guide:guide", help="Let reward models guide a policy whi
 app.command("palate.cli.serve:serve", help="Serve reward models over HTTP, for other trainers.")
 app.command("palate.cli.ppo:ppo", help="Train a policy with a reward model, and test it on held-out users.")
 app.command("palate.cli.steer:steer", help="Compare every way of steering a policy with what the user really wrote.")
+app.command("palate.cli.study:study", help="Find out whether a benchmark predicts what happens downstream.")
 app.command("palate.cli.report:report", help="Recompute the tables and the page of a run, without the model.")
 app.command("palate.cli.compare:compare", help="Show which differences between two runs are real.")
 app.command(

@@ -2,6 +2,7 @@
 
 from palate.downstream._choice import best_of, chosen_probabilities, divergence_bound
 from palate.downstream._critics import CRITICS, make_critic
+from palate.downstream._numbers import ItemNumber, RunNumbers, mean_columns, run_numbers
 from palate.downstream._policy import Drawing
 from palate.downstream._reference import ReferenceCritic
 from palate.downstream._rejected import pairs_against_policy
@@ -33,9 +34,11 @@ __all__ = [
     "Drawing",
     "GuideSummary",
     "Guiding",
+    "ItemNumber",
     "PpoSummary",
     "ReferenceCritic",
     "RubricCritic",
+    "RunNumbers",
     "SampleLine",
     "SampleSet",
     "SampleSettings",
@@ -49,8 +52,10 @@ __all__ = [
     "guide",
     "is_main_process",
     "make_critic",
+    "mean_columns",
     "pairs_against_policy",
     "ppo",
+    "run_numbers",
     "steer",
     "tilted",
     "watching",

@@ -20,7 +20,7 @@ from palate.engine._language import (
     WriteRequest,
     Written,
 )
-from palate.engine._torch import quiet_transformers, require
+from palate.engine._torch import free_memory, quiet_transformers, require
 from palate.engine._weights import brief, folder_fingerprint, weights_folder
 from palate.records import PalateError
 
@@ -96,6 +96,22 @@ class Loaded:
             )
         except Exception as error:
             raise PalateError(f"{self.name}: {self._folder} is not a model folder ({brief(error)})") from error
+
+    def check_room(self, bytes_each: int | None = None) -> None:
+        """Refuse, before anything is loaded, what cannot fit into the memory that is free.
+
+        `bytes_each` is what a parameter takes; by default the weights alone.
+        """
+        torch, transformers = require("torch", "local"), require("transformers", "local")
+        with torch.device("meta"):
+            empty = transformers.AutoModelForCausalLM.from_config(self._config, trust_remote_code=self._trust)
+        needed = empty.num_parameters() * (bytes_each or (4 if self._dtype == "float32" else 2))
+        free = torch.cuda.mem_get_info()[0] if self._device.startswith("cuda") else free_memory()
+        if free is not None and needed > free:
+            raise PalateError(
+                f"{self.name} needs {needed / 2**30:.1f} GiB of memory on {self._device}, and {free / 2**30:.1f} GiB "
+                "are free: take a smaller model, another device, or for training --lora"
+            )
 
     _model: Any
     """The weights. Each kind of model loads its own when they are first used."""

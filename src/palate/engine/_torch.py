@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
@@ -92,3 +93,12 @@ def out_of_memory(error: BaseException) -> bool:
         isinstance(cause, RuntimeError) and any(words in str(cause) for words in WORDS)
         for cause in (error, error.__cause__)
     )
+
+
+def free_memory() -> int | None:
+    """Bytes of main memory that can be had, where the system tells."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")), None)

@@ -27,7 +27,7 @@ from palate.personal._private import (
     privacy_curve,
     private_specs,
 )
-from palate.personal._recipe import TrainedModel, adapt_users, load_personal, parse_method, read_choices
+from palate.personal._recipe import Recipe, TrainedModel, adapt_users, load_personal, parse_method, read_choices
 from palate.personal._reproduce import REPRODUCTIONS, accuracy_lines, gain_lines, headroom_lines, reproduce
 from palate.personal._train import IMPERSONAL, train
 
@@ -49,6 +49,7 @@ __all__ = [
     "Pairs",
     "PersonalModel",
     "PrivacySettings",
+    "Recipe",
     "Spent",
     "TrainedModel",
     "accuracy_lines",

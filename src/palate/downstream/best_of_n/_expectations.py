@@ -131,6 +131,12 @@ class Expectations:
                 rewards[k][places[line.item]] = np.mean([shares @ standard for shares, standard in each])
         return Expected(scores=scores, rewards=rewards, reasons=dict(reasons))
 
+    def compared(self, one: Chooser, line: SampleLine) -> tuple[Sequence[float], Sequence[Sequence[float]]]:
+        """The critic's scores of an item's samples and the chooser's, once for each stranger; nothing where unscored."""
+        marks = _scores(self._grades.get((one.policy_view, line.item)))
+        rewards = self._rewards(one, line, marks) if isinstance(marks, tuple) else marks
+        return ((), ()) if isinstance(marks, str) or isinstance(rewards, str) else (marks, rewards)
+
     def _rewards(self, one: Chooser, line: SampleLine, marks: Sequence[float]) -> list[Sequence[float]] | str:
         """The numbers by which this one chooses, once for each stranger whose view it sees; or why it has none."""
         if one.kind == "oracle":

@@ -1,0 +1,266 @@
+"""The cells of a plan: each is one run that another command could have made, or one model that is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from palate.data import load_benchmark
+from palate.downstream import BEST_OF_N, GUIDE, PPO, REACH, best_of_n, guide, make_critic, ppo, reach
+from palate.engine import in_process, open_by_spec
+from palate.evaluation import EVALUATION, evaluate
+from palate.personal import Recipe, describe_model, parse_method
+from palate.records import Benchmark, PalateError
+from palate.rewards import load_reward_model
+from palate.runs import Progress, file_name, set_up
+from palate.study._plan import BestOfN, Entry, Guide, Measure, Models, Plan, Ppo, Predictor, Reach, Trained
+from palate.views import parse_view, resolve_views
+
+TRAINED_BYTES = 20
+"""For each parameter that is trained: itself, its reference, its gradient and Adam's two moments, in float32."""
+MODELS = "models"
+"""The folder of a study in which trained models lie."""
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to run."""
+
+    measure: str
+    """The measure that it is part of; empty for a model that is trained."""
+    model: str
+    view: str = ""
+    """Empty where one run has all views of the model."""
+    seed: int | None = None
+
+    @property
+    def name(self) -> str:
+        """As ledgers and messages call it."""
+        seed = "" if self.seed is None else f"seed {self.seed}"
+        return " | ".join(filter(None, (self.measure or "train", self.model, self.view, seed)))
+
+
+IN_CONTEXT = "in context"
+"""What stands for the model in the cell of the in-context baseline."""
+
+
+def cells_of(plan: Plan) -> list[Cell]:
+    """All of them; models are trained before anything that needs them, and samples are drawn by the first that does."""
+    cells = [Cell(measure="", model=model.name) for model in plan.train]
+    for measure in plan.measures:
+        if isinstance(measure, BestOfN) and measure.in_context:
+            cells.append(Cell(measure=measure.name, model=IN_CONTEXT))
+        for model in plan.models_of(measure):
+            if isinstance(measure, Ppo):
+                cells += [
+                    Cell(measure=measure.name, model=model.label, view=view, seed=seed)
+                    for view in model.views
+                    for seed in measure.seeds
+                ]
+            elif isinstance(measure, Reach):
+                profiles = [view for view in model.views if parse_view(view).is_profile]
+                cells += [Cell(measure=measure.name, model=model.label, view=view) for view in profiles]
+            else:
+                cells.append(Cell(measure=measure.name, model=model.label))
+    return cells
+
+
+def shown_on(measure: Measure, view: str) -> str:
+    """What stands for an entry's view on this measure: the benchmark's own profile, where it names one."""
+    spec = parse_view(view)
+    if not isinstance(measure, Predictor) or measure.view is None or not spec.pieces or spec.shows("oracle"):
+        return view
+    return measure.view if spec.whose == "own" else f"{spec.whose}:{measure.view}"
+
+
+def views_of(measure: Measure, model: Models | Trained) -> list[str]:
+    """The views of a model's run: its own and, on a benchmark, what tells whether they are personal."""
+    own = [shown_on(measure, view) for view in model.views]
+    if isinstance(measure, Predictor):
+        profiles = [view for view in own if parse_view(view).is_profile]
+        own = ["none", *own, *(f"swapped:{view}" for view in profiles)]
+    return list(dict.fromkeys(own))
+
+
+class Workplace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a study runs."""
+
+    folder: Path
+    """The study's own."""
+    out: Path
+    data: Path | None = None
+
+
+def run_cell(plan: Plan, cell: Cell, place: Workplace, progress: Progress) -> str:
+    """Make the cell's run, or go on with it; the name of its folder comes back."""
+    if not cell.measure:
+        return _train(plan, cell.model, place, progress)
+    measure = next(one for one in plan.measures if one.name == cell.measure)
+    benchmark = _benchmark(measure.benchmark, place.data)
+    common: dict[str, Any] = {
+        "retriever": plan.retriever,
+        "writer": plan.writer,
+        "limit": measure.limit,
+        "seed": plan.seed if cell.seed is None else cell.seed,
+        "out": place.out,
+        "progress": progress,
+    }
+    if cell.model == IN_CONTEXT and isinstance(measure, BestOfN):
+        shown = [measure.policy_view, *measure.in_context]
+        made: Any = best_of_n(
+            benchmark, measure.policy, ["random"], measure.critic, views=["none"], policy_views=shown,
+            drawing=measure.drawing, **common,
+        )  # fmt: skip
+        return Path(made.run).name
+    model = next(one for one in plan.zoo if one.label == cell.model)
+    rm = model.rm if isinstance(model, Models) else f"personal:{model_folder(place, model.name)}"
+    views = views_of(measure, model)
+    if isinstance(measure, Predictor):
+        made = evaluate(benchmark, [rm], views, **common)
+    elif isinstance(measure, BestOfN):
+        made = best_of_n(
+            benchmark, measure.policy, [rm], measure.critic, views=views, policy_views=[measure.policy_view],
+            drawing=measure.drawing, **common,
+        )  # fmt: skip
+    elif isinstance(measure, Guide):
+        made = guide(
+            benchmark, measure.policy, [rm], measure.critic, views=views, policy_views=[measure.policy_view],
+            guiding=measure.guiding, weights=[measure.weight], **common,
+        )  # fmt: skip
+    elif isinstance(measure, Reach):
+        made = reach(
+            benchmark, measure.policy, [rm], measure.critic, view=cell.view, policy_view=measure.policy_view,
+            drawing=measure.drawing, **common,
+        )  # fmt: skip
+    else:
+        made = ppo(
+            benchmark, measure.policy, rm, measure.critic, view=cell.view, policy_view=measure.policy_view,
+            training=measure.options, **common,
+        )  # fmt: skip
+    return Path(made.run).name
+
+
+def model_folder(place: Workplace, name: str) -> Path:
+    """Where a trained model of the study lies."""
+    return place.folder / MODELS / file_name(name)
+
+
+EXPERIMENT_OF = {Predictor: EVALUATION, BestOfN: BEST_OF_N, Guide: GUIDE, Ppo: PPO, Reach: REACH}
+
+
+@lru_cache(maxsize=8)
+def _benchmark(name: str, data: Path | None) -> Benchmark:
+    return load_benchmark(name, data_dir=data)
+
+
+def _train(plan: Plan, name: str, place: Workplace, progress: Progress) -> str:
+    model = next(one for one in plan.train if one.name == name)
+    folder = model_folder(place, name)
+    if not (folder / "model.json").exists():
+        progress(f"training {name}", 0, 1)
+        data = learned_from(model, place.data)
+        recipe = Recipe(features=model.features, base=model.base, seed=plan.seed)
+        recipe.fit(model.method, data.comparisons, data.users).save(folder)
+    describe_model(folder)
+    return ""
+
+
+def learned_from(model: Trained, data: Path | None) -> Benchmark:
+    """The benchmark that a model is trained on, or its first users."""
+    benchmark = _benchmark(model.data, data)
+    if model.users is None:
+        return benchmark
+    names = sorted(benchmark.users)[: model.users]
+    return msgspec.structs.replace(
+        benchmark,
+        comparisons=tuple(item for item in benchmark.comparisons if item.user_id in names),
+        completions=tuple(item for item in benchmark.completions if item.user_id in names),
+        users={user: benchmark.users[user] for user in names},
+    )
+
+
+def faults(plan: Plan, data: Path | None) -> Iterator[str]:
+    """Everything that would stop a cell and can be known before: names, files, views, critics, completions, memory."""
+    for model in plan.models:
+        if told := _fault(load_reward_model, model.rm):
+            yield f"models ({model.label}): {told}"
+        yield from (f"models ({model.label}): {told}" for told in _wrong_views(model.views))
+    for trained in plan.train:
+        for told in filter(None, (_fault(parse_method, trained.method), *_wrong_views(trained.views))):
+            yield f"train ({trained.name}): {told}"
+        if told := _fault(learned_from, trained, data):
+            yield f"train ({trained.name}): {told}"
+    for measure in plan.measures:
+        if told := _fault(_benchmark, measure.benchmark, data):
+            yield f"{measure.name}: {told}"
+            continue
+        yield from (f"{measure.name}: {told}" for told in _faults_of(plan, measure, data))
+
+
+def _faults_of(plan: Plan, measure: Measure, data: Path | None) -> Iterator[str]:
+    benchmark = _benchmark(measure.benchmark, data)
+    views = dict.fromkeys(view for model in plan.models_of(measure) for view in _sound(views_of(measure, model)))
+    if not isinstance(measure, Predictor):
+        views |= dict.fromkeys(_sound([measure.policy_view or "none"]))
+    if isinstance(measure, BestOfN):
+        views |= dict.fromkeys(_sound(measure.in_context))
+    for view in views:
+        told = _fault(
+            set_up, benchmark, [], resolve_views([view]), retriever=plan.retriever, writer=plan.writer, budget=None,
+            limit=None, seed=plan.seed,
+        )  # fmt: skip
+        if told:
+            yield told
+    if isinstance(measure, Predictor):
+        if not benchmark.comparisons:
+            yield f"{benchmark.card.name} has no comparisons to score reward models on"
+        return
+    if measure.critic is not None and (told := _fault(make_critic, measure.critic, benchmark)):
+        yield told
+    if isinstance(measure, Guide) and measure.critic is None and not benchmark.comparisons:
+        yield f"{benchmark.card.name} has no comparisons for policy accuracy, and there is no critic"
+    for check in (
+        (lambda: measure.options) if isinstance(measure, Ppo) else None,
+        measure.drawing.check if isinstance(measure, (BestOfN, Reach)) else None,
+        measure.guiding.check if isinstance(measure, Guide) else None,
+    ):
+        if check and (told := _fault(check)):
+            yield told
+    if told := _fault(_policy_fits, measure):
+        yield told
+
+
+def _policy_fits(measure: BestOfN | Guide | Ppo | Reach) -> None:
+    """The policy is there, and so is the memory that it needs."""
+    model = in_process(open_by_spec(measure.policy))
+    if model is not None:
+        trains = isinstance(measure, Ppo) and not measure.options.lora
+        model.check_room(TRAINED_BYTES if trains else None)
+    elif not isinstance(measure, BestOfN):
+        raise PalateError(f"the policy {measure.policy} is behind a server, which tells neither all next tokens nor weights")
+
+
+def _sound(views: Sequence[str]) -> list[str]:
+    return [view for view in views if _fault(parse_view, view) is None]
+
+
+def _wrong_views(views: Sequence[str]) -> list[str]:
+    return [told for told in (_fault(parse_view, view) for view in views) if told]
+
+
+def _fault(check: Any, *args: Any, **options: Any) -> str | None:
+    """What is wrong, in words; nothing where the check passes."""
+    try:
+        check(*args, **options)
+    except PalateError as error:
+        return str(error)
+    return None
+
+
+def entries_of(plan: Plan, measure: Measure) -> list[Entry]:
+    """The entries of a plan that a measure is about."""
+    models = {model.label for model in plan.models_of(measure)}
+    return [entry for entry in plan.entries if entry.model in models]

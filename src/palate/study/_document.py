@@ -1,0 +1,432 @@
+"""What the report of a study shows: what predicts what, how good every entry is, and what it cost to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from palate.report import (
+    ABSENT,
+    CLEAR,
+    COEFFICIENTS,
+    IN_PERCENT,
+    SCORES,
+    Block,
+    Columns,
+    Document,
+    MatrixCell,
+    Note,
+    NumberFormat,
+    ScatterPoint,
+    Section,
+    SlopeRow,
+    Table,
+    chance_of_error,
+    count,
+    document_of,
+    draw_matrix,
+    draw_scatter,
+    draw_slopes,
+    figure,
+    percent,
+)
+from palate.stats import Agreement, Coefficient, FamilyAgreement, Figure
+from palate.study._results import EntryResult, NumberInfo, StudySummary
+
+SHARES = ("accuracy", "agreement", "consistency", "category", "quantile")
+"""Numbers that are shares have one of these words in their names."""
+CHANCE = 0.5
+
+
+def study_document(summary: StudySummary) -> Document:
+    """Agreement first, then which number predicts best, families, entries, costs."""
+    return document_of(
+        summary,
+        name="Study",
+        size=f"{count(len(summary.entries), 'entry', 'entries')}, {count(summary.cells, 'cell')}, seed {summary.seed}",
+        lead=f"{summary.title}. An entry is a reward model that sees one view of the user. Each is scored on benchmarks "
+        "and put to use; the question is whether the one predicts the other.",
+        facts={"primary predictor": summary.primary or ABSENT},
+        unfinished="" if summary.complete else f"{count(len(summary.unfinished), 'cell')} are not finished.",
+        findings=summary.findings,
+        sections=[
+            _agreement(summary),
+            _predictors(summary),
+            _plots(summary),
+            _families(summary),
+            _in_context(summary),
+            _entries(summary),
+            _every_coefficient(summary),
+            _costs(summary),
+            _unfinished(summary),
+        ],
+        columns=_columns(summary),
+    )
+
+
+def _with_limits(one: Coefficient | None) -> str:
+    if one is None:
+        return ABSENT
+    star = "*" if one.q < CLEAR else ""
+    limits = "" if one.low is None else f"\n{COEFFICIENTS.interval(one.low, one.high)}"
+    return f"{COEFFICIENTS.value(one.value)}{star}{limits}"
+
+
+def _by_outcome(summary: StudySummary) -> tuple[list[str], list[str], dict[tuple[str, str], Agreement]]:
+    found = {(one.predictor, one.outcome): one for one in summary.agreements}
+    return list(dict.fromkeys(row for row, _ in found)), list(dict.fromkeys(column for _, column in found)), found
+
+
+def _agreement(summary: StudySummary) -> Section | None:
+    rows, columns, found = _by_outcome(summary)
+    if not found:
+        return None
+    table = Table(
+        titles=("predictor", *columns),
+        words=1,
+        rows=[
+            (row, *(_with_limits(found[row, column].spearman) if (row, column) in found else ABSENT for column in columns))
+            for row in rows
+        ],
+        note="* clear of chance, q below .05 over the whole table",
+    )
+    matrix = draw_matrix(
+        rows,
+        columns,
+        {
+            key: MatrixCell(one.spearman.value, one.spearman.low, one.spearman.high, f"{one.models} entries")
+            for key, one in found.items()
+            if one.spearman is not None
+        },
+        title="Spearman's rank correlation",
+        corner="predictor",
+    )
+    return Section(
+        title="What predicts what happens?",
+        name="Agreement",
+        lead="Spearman's rank correlation over entries. The interval is for other reward models like these and for other "
+        "users; p compares with random orders.",
+        blocks=[table if matrix is None else matrix, *([] if matrix is None else [_folded(table)])],
+        terminal=True,
+    )
+
+
+def _folded(table: Table) -> Table:
+    return msgspec.structs.replace(table, folded="The same as a table")
+
+
+def _predictors(summary: StudySummary) -> Section | None:
+    own = [one for one in summary.predictors if one.difference is not None]
+    if not own:
+        return None
+    rows = [
+        (
+            one.outcome,
+            one.first,
+            f"{COEFFICIENTS.value(one.difference)}{'*' if one.q is not None and one.q < CLEAR else ''}",
+            COEFFICIENTS.interval(one.low, one.high),
+            chance_of_error(one.p) if one.p is not None else ABSENT,
+            chance_of_error(one.q) if one.q is not None else ABSENT,
+            str(one.models),
+        )
+        for one in sorted(own, key=lambda one: (one.outcome, -(one.difference or 0.0)))
+    ]
+    return Section(
+        title=f"Which number predicts best? Each against {summary.primary}",
+        name="Which number",
+        lead="How much better each number's rank correlation is than that of the primary predictor, without the noise of "
+        "users. Both rest on the same entries, so the difference is tested as one.",
+        blocks=[
+            Table(
+                titles=("what happens", "number", "difference", "95%", "p", "q", "entries"),
+                words=2,
+                headings=True,
+                rows=rows,
+            )
+        ],
+        terminal=True,
+    )
+
+
+def _format(name: str) -> NumberFormat:
+    what = name.partition(": ")[2]
+    return IN_PERCENT if any(word in what for word in SHARES) and "gain" not in what else SCORES
+
+
+def _of(entry: EntryResult, name: str) -> Figure:
+    return entry.numbers.get(name) or Figure(value=float("nan"))
+
+
+def _plots(summary: StudySummary) -> Section | None:
+    """For everything that happened: against the primary predictor, and against the one that goes best with it."""
+    blocks: list[Block | None] = []
+    families = list(dict.fromkeys(entry.family for entry in summary.entries))
+    for outcome in dict.fromkeys(one.outcome for one in summary.agreements):
+        own = [one for one in summary.agreements if one.outcome == outcome and one.spearman is not None]
+        best = max(own, key=lambda one: one.spearman.value if one.spearman else -1.0, default=None)
+        for name in dict.fromkeys(filter(None, (summary.primary, best.predictor if best else None))):
+            if not any(one.predictor == name for one in own):
+                continue
+            share = _format(name) is IN_PERCENT
+            blocks.append(
+                draw_scatter(
+                    [
+                        ScatterPoint(
+                            label=entry.entry, group=entry.family,
+                            x=_of(entry, name).value, x_low=_of(entry, name).low, x_high=_of(entry, name).high,
+                            y=_of(entry, outcome).value, y_low=_of(entry, outcome).low, y_high=_of(entry, outcome).high,
+                        )
+                        for entry in summary.entries
+                        if entry.numbers.get(name) and entry.numbers.get(outcome)
+                    ],
+                    title=f"{outcome} against {name}",
+                    x_title=name,
+                    y_title=outcome,
+                    x_format=_format(name),
+                    y_format=_format(outcome),
+                    x_references={"chance": CHANCE} if share else {"none": 0.0},
+                    y_references={} if _format(outcome) is IN_PERCENT else {"no gain": 0.0},
+                    groups=families,
+                )
+            )  # fmt: skip
+        if summary.primary and any(one.predictor == summary.primary for one in own):
+            blocks.append(
+                draw_slopes(
+                    [
+                        SlopeRow(
+                            label=entry.entry,
+                            group=entry.family,
+                            left=_of(entry, summary.primary).value,
+                            right=_of(entry, outcome).value,
+                        )
+                        for entry in summary.entries
+                        if entry.numbers.get(summary.primary) and entry.numbers.get(outcome)
+                    ],
+                    title=f"Ranks: {summary.primary} and {outcome}",
+                    left_title=summary.primary,
+                    right_title=outcome,
+                    left_format=_format(summary.primary),
+                    right_format=_format(outcome),
+                    groups=families,
+                )
+            )
+    there = [block for block in blocks if block is not None]
+    if not there:
+        return None
+    return Section(
+        title="Every entry",
+        name="Plots",
+        lead="Bars are 95% intervals over users, both ways.",
+        blocks=there,
+    )
+
+
+def _families(summary: StudySummary) -> Section | None:
+    rows = [row for one in summary.families for row in _family_rows(one)]
+    if not rows:
+        return None
+    return Section(
+        title="Within and between kinds of models",
+        name="Families",
+        lead="One number over mixed kinds of models may hide that it does not hold within any of them, or that it holds "
+        "in one way in some and in the other way in others. The last two columns: how far off a line is that was fitted "
+        "on all other families, and how far off their mean is.",
+        blocks=[
+            Table(
+                titles=("what happens", "over", "rank correlation", "entries", "error of the line", "error of the mean"),
+                words=2,
+                headings=True,
+                rows=rows,
+            )
+        ],
+    )
+
+
+def _family_rows(one: FamilyAgreement) -> list[tuple[str, ...]]:
+    rows = [
+        (one.outcome, "all entries", _with_limits(one.pooled), str(one.models), figure(one.line_error), figure(one.mean_error)),
+        (one.outcome, "families, each about its mean", _with_limits(one.within), "", "", ""),
+        (one.outcome, "means of families", _with_limits(one.between), "", "", ""),
+    ]
+    rows += [
+        (one.outcome, family.family, _with_limits(family.spearman), str(family.models), figure(family.line_error), figure(family.mean_error))
+        for family in one.families
+    ]
+    return rows
+
+
+def _in_context(summary: StudySummary) -> Section | None:
+    if not summary.in_context:
+        return None
+    return Section(
+        title="And without any reward model?",
+        name="In context",
+        lead="What the policy gains when it is itself shown the user's examples, beside the best that a reward model "
+        "gained by choosing.",
+        blocks=[
+            Table(
+                titles=("use", "the policy sees", "gain", "95%", "best reward model", "its gain"),
+                words=2,
+                rows=[
+                    (
+                        one.measure,
+                        one.view,
+                        figure(one.gain.value if one.gain else None, sign=True),
+                        SCORES.interval(one.gain.low, one.gain.high) if one.gain else ABSENT,
+                        one.best or ABSENT,
+                        figure(one.best_gain.value if one.best_gain else None, sign=True),
+                    )
+                    for one in summary.in_context
+                ],
+            )
+        ],
+        terminal=True,
+    )
+
+
+def _main_numbers(summary: StudySummary) -> list[NumberInfo]:
+    """The primary predictor and everything that happened."""
+    return [number for number in summary.numbers if number.name == summary.primary or number.happens]
+
+
+def _written(name: str, one: Figure | None) -> str:
+    if one is None:
+        return ABSENT
+    share = _format(name) is IN_PERCENT
+    value = percent(one.value) if share else figure(one.value, sign=True)
+    return value if one.low is None else f"{value}\n{_format(name).interval(one.low, one.high)}"
+
+
+def _entries(summary: StudySummary) -> Section:
+    numbers = _main_numbers(summary)
+    return Section(
+        title="The entries",
+        name="Entries",
+        blocks=[
+            Table(
+                titles=("family", "entry", *(number.name for number in numbers)),
+                words=2,
+                headings=True,
+                rows=[
+                    (entry.family, entry.entry, *(_written(one.name, entry.numbers.get(one.name)) for one in numbers))
+                    for entry in sorted(summary.entries, key=lambda entry: entry.family)
+                ],
+            )
+        ],
+        terminal=len(summary.entries) <= 40,
+    )
+
+
+def _every_coefficient(summary: StudySummary) -> Section | None:
+    if not summary.agreements:
+        return None
+    return Section(
+        title="All coefficients",
+        name="Coefficients",
+        lead="Beside each, in brackets, what random orders get on average where that is not zero. Pairs: of two entries "
+        "whose outcomes clearly differ, how often the predictor has them in the right order. Separability: the share of "
+        "pairs that the predictor tells apart. Detectable: the smallest rank correlation that so many entries show with "
+        "a power of 80%.",
+        blocks=[
+            Table(
+                titles=(
+                    "predictor", "what happens", "entries", "Pearson", "Spearman", "Kendall", "weighted tau", "RBO",
+                    "NDCG", "p", "q", "pairs", "Brier", "separability", "detectable",
+                ),
+                words=2,
+                rows=[_coefficients(one) for one in summary.agreements],
+            )
+        ],
+    )  # fmt: skip
+
+
+def _coefficients(one: Agreement) -> tuple[str, ...]:
+    def beside_chance(coefficient: Coefficient | None) -> str:
+        return ABSENT if coefficient is None else f"{coefficient.value:.3f} ({coefficient.chance:.3f})"
+
+    pairs = ABSENT
+    if one.pairs is not None and one.pairs.accuracy is not None:
+        pairs = f"{percent(one.pairs.accuracy)} of {one.pairs.n:,}"
+    return (
+        one.predictor,
+        one.outcome,
+        str(one.models),
+        _with_limits(one.pearson),
+        _with_limits(one.spearman),
+        _with_limits(one.kendall),
+        _with_limits(one.weighted_tau),
+        beside_chance(one.rbo),
+        beside_chance(one.ndcg),
+        chance_of_error(one.spearman.p) if one.spearman else ABSENT,
+        chance_of_error(one.spearman.q) if one.spearman else ABSENT,
+        pairs,
+        figure(one.brier),
+        percent(one.separability),
+        figure(one.detectable.spearman),
+    )
+
+
+def _costs(summary: StudySummary) -> Section | None:
+    if not summary.costs:
+        return None
+    return Section(
+        title="What it cost to know",
+        name="Costs",
+        lead="Seconds on the clock, added up over cells, also of those that ran side by side. Validity is the rank "
+        "correlation of a measure's first number with the last use of the plan.",
+        blocks=[
+            Table(
+                titles=("measure", "device", "cells", "seconds", "tokens written", "items", "validity"),
+                words=2,
+                rows=[
+                    (
+                        one.measure,
+                        one.device,
+                        str(one.cells),
+                        f"{one.seconds:,.1f}",
+                        f"{one.tokens:,}",
+                        f"{one.items:,}",
+                        _with_limits(one.validity),
+                    )
+                    for one in summary.costs
+                ],
+            )
+        ],
+    )
+
+
+def _unfinished(summary: StudySummary) -> Section | None:
+    if not summary.unfinished:
+        return None
+    blocks: Sequence[Block] = [
+        Note(f"Run the same command again to go on: {count(len(summary.unfinished), 'cell')} of {summary.cells:,}."),
+        Table(
+            titles=("cell", "what happened"),
+            words=2,
+            rows=[(one.cell, one.reason or "not run yet") for one in summary.unfinished],
+        ),
+    ]
+    return Section(title="Not finished", name="Not finished", blocks=blocks)
+
+
+def _columns(summary: StudySummary) -> Columns:
+    numbers = [number.name for number in summary.numbers]
+    return Columns(
+        names=["entry", "model", "view", "family", *(f"{n}{end}" for n in numbers for end in ("", " low", " high"))],
+        rows=[
+            (
+                entry.entry,
+                entry.model,
+                entry.view,
+                entry.family,
+                *(
+                    value
+                    for name in numbers
+                    for one in [entry.numbers.get(name)]
+                    for value in ((one.value, one.low, one.high) if one else (None, None, None))
+                ),
+            )
+            for entry in summary.entries
+        ],
+    )

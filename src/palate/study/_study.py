@@ -1,0 +1,303 @@
+"""`palate study`: does what a benchmark says of reward models tell what happens when they are used?"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from palate.data import load_benchmark
+from palate.records import PalateError, describe_error
+from palate.report import Document
+from palate.runs import Experiment, Ledger, Progress, Reading, Run, RunWriter, begin_run, no_progress
+from palate.runs._experiment import DEFAULT_READING
+from palate.study._cells import IN_CONTEXT, Cell, Workplace, cells_of, faults, run_cell
+from palate.study._document import study_document
+from palate.study._plan import BestOfN, Plan, PlanError, Reach, read_plan
+from palate.study._results import StudySummary
+from palate.study._run import (
+    CELLS,
+    FAILURES,
+    LEDGERS,
+    SECONDS,
+    CellLine,
+    FailureLine,
+    SecondsLine,
+    StudySettings,
+    finished,
+)
+from palate.study._summary import summarise_study
+
+KILLED = "its process was ended from outside, perhaps for want of memory (exit code {code})"
+
+
+class Watcher(Protocol):
+    """Who is told how a study goes."""
+
+    def planned(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
+        """All cells, and those that were finished before."""
+
+    def begun(self, cell: Cell) -> None:
+        """A cell starts or goes on."""
+
+    def ended(self, cell: Cell, seconds: float, failed: str | None) -> None:
+        """A cell is finished, or failed for this reason."""
+
+    progress: Progress
+    """What the running cell is doing, where one runs at a time."""
+
+
+class Silent:
+    """Tells nobody."""
+
+    progress: Progress = staticmethod(no_progress)
+
+    def planned(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
+        """Nothing to tell."""
+
+    def begun(self, cell: Cell) -> None:
+        """Nothing to tell."""
+
+    def ended(self, cell: Cell, seconds: float, failed: str | None) -> None:
+        """Nothing to tell."""
+
+
+class Ended(NamedTuple):
+    """How a cell ended."""
+
+    run: str
+    failed: str | None
+    seconds: float
+    device: str
+
+
+def study(
+    plan: str | Path | Plan,
+    *,
+    out: str | Path = "runs",
+    data_dir: str | Path | None = None,
+    at_once: int = 1,
+    watch: Watcher | None = None,
+) -> StudySummary:
+    """Run every cell of a plan that is not finished, and say what predicts what.
+
+    The plan is checked whole before anything runs. A cell that fails is told and does not stop the others; the same
+    call tries it again. `at_once` cells run side by side, each worker a process of its own.
+    """
+    if at_once < 1:
+        raise PalateError(f"--at-once is a number of processes from 1; {at_once} was given")
+    watch = watch or Silent()
+    where = plan if isinstance(plan, (str, Path)) else plan.title
+    if not isinstance(plan, Plan):
+        plan = read_plan(Path(plan))
+    data = Path(data_dir) if data_dir else None
+    check_plan(plan, where, data)
+    run = _begin(plan, Path(out), data)
+    place = Workplace(folder=run.folder, out=Path(out), data=data)
+    cells = cells_of(plan)
+    with run.writing() as writer:
+        there = finished(run)
+        done = [
+            cell for cell in cells
+            if cell.name in there or (not cell.measure and cell.name in writer.keys(CELLS))
+        ]  # fmt: skip
+        watch.planned(cells, done)
+        for phase in _phases(plan, [cell for cell in cells if cell not in done]):
+            if at_once == 1 or len(phase) == 1:
+                for cell in phase:
+                    watch.begun(cell)
+                    _keep(writer, cell, _try(plan, cell, place, watch.progress), watch)
+            else:
+                _side_by_side(plan, phase, place, at_once, writer, watch)
+    return STUDY.summarise(run)
+
+
+def check_plan(plan: Plan, where: object, data: Path | None = None) -> None:
+    """Refuse a plan of which any cell could not run, with all faults at once."""
+    if wrong := list(dict.fromkeys(faults(plan, data))):
+        raise PlanError(where, wrong)
+
+
+def _begin(plan: Plan, out: Path, data: Path | None) -> Run[StudySettings]:
+    benchmarks = {measure.benchmark: load_benchmark(measure.benchmark, data_dir=data) for measure in plan.measures}
+    benchmarks |= {model.data: load_benchmark(model.data, data_dir=data) for model in plan.train}
+    first = benchmarks[plan.measures[0].benchmark]
+    settings = StudySettings(
+        benchmark=first.card,
+        content_hash=first.content_hash,
+        seed=plan.seed,
+        plan=plan,
+        versions={name: benchmark.content_hash for name, benchmark in benchmarks.items()},
+    )
+    return begin_run(out, STUDY, settings)
+
+
+def _phases(plan: Plan, cells: Sequence[Cell]) -> list[list[Cell]]:
+    """What has to be there before others may run beside each other: trained models, then shared samples."""
+    sampling = [measure.name for measure in plan.downstream if isinstance(measure, (BestOfN, Reach))]
+    first = {
+        name: next((cell for cell in cells if cell.measure == name and cell.model != IN_CONTEXT), None)
+        for name in sampling
+    }
+    phases = [
+        [cell for cell in cells if not cell.measure],
+        [cell for cell in cells if cell in first.values()],
+        [cell for cell in cells if cell.measure and cell not in first.values()],
+    ]
+    # Samples of two measures may be the same ones, so those cells run one after another.
+    return [phase for phase in (phases[0], *([cell] for cell in phases[1]), phases[2]) if phase]
+
+
+def _try(plan: Plan, cell: Cell, place: Workplace, progress: Progress) -> Ended:
+    started = time.monotonic()
+    run, failed = "", None
+    try:
+        run = run_cell(plan, cell, place, progress)
+    except PalateError as error:
+        failed = str(error)
+    except Exception as error:
+        failed = describe_error(error)
+    return Ended(run, failed, time.monotonic() - started, _device())
+
+
+def _device() -> str:
+    """What cells ran on, as far as torch was used."""
+    torch = sys.modules.get("torch")
+    return str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else "CPU"
+
+
+def _keep(writer: RunWriter, cell: Cell, ended: Ended, watch: Watcher) -> None:
+    parts = sum(name == cell.name for name, _ in writer.keys(SECONDS))  # type: ignore[misc]
+    writer.add(SECONDS, [SecondsLine(cell=cell.name, part=parts, seconds=ended.seconds, device=ended.device)])
+    if ended.failed is None:
+        writer.add(CELLS, [CellLine(cell=cell.name, run=ended.run)])
+    else:
+        writer.add(FAILURES, [FailureLine(cell=cell.name, reason=ended.failed)])
+    watch.ended(cell, ended.seconds, ended.failed)
+
+
+# ---- Several cells at once: a thread for each worker process, which takes the next cell when it has finished one. ---
+
+
+def _side_by_side(
+    plan: Plan, cells: Sequence[Cell], place: Workplace, at_once: int, writer: RunWriter, watch: Watcher
+) -> None:
+    """Run the cells in worker processes; one that dies takes only its own cell with it."""
+    waiting, lock, stop = list(cells), threading.Lock(), threading.Event()
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        worker: _Worker | None = None
+        try:
+            while not stop.is_set():
+                with lock:
+                    if not waiting:
+                        return
+                    cell = waiting.pop(0)
+                    watch.begun(cell)
+                worker = worker or _Worker(plan, place)
+                ended = worker.run(cell)
+                if ended.failed == KILLED:
+                    ended = ended._replace(failed=KILLED.format(code=worker.exit_code()))
+                    worker = None
+                with lock:
+                    _keep(writer, cell, ended, watch)
+        except BaseException as error:
+            errors.append(error)
+            stop.set()
+        finally:
+            if worker is not None:
+                worker.close()
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(at_once, len(cells)))]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(timeout=0.2)
+    except KeyboardInterrupt:
+        stop.set()
+        raise
+    if errors:
+        raise errors[0]
+
+
+class _Worker:
+    """A process that runs one cell after another. Nothing is inherited but the plan, so that a GPU can be used."""
+
+    def __init__(self, plan: Plan, place: Workplace) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, other = context.Pipe()
+        given = msgspec.json.encode(plan), msgspec.json.encode(place)
+        self._process = context.Process(target=_serve, args=(other, *given), daemon=True)
+        self._process.start()
+        other.close()
+
+    def run(self, cell: Cell) -> Ended:
+        started = time.monotonic()
+        try:
+            self._pipe.send(msgspec.json.encode(cell))
+            return Ended(*self._pipe.recv())
+        except (EOFError, OSError):
+            return Ended("", KILLED, time.monotonic() - started, _device())
+
+    def exit_code(self) -> int | None:
+        self._process.join(timeout=10)
+        return self._process.exitcode
+
+    def close(self) -> None:
+        self._pipe.close()
+        self._process.terminate()
+
+
+def _serve(pipe: Connection, plan: bytes, place: bytes) -> None:
+    """The life of a worker: it ends when nobody sends any more."""
+    own, where = msgspec.json.decode(plan, type=Plan), msgspec.json.decode(place, type=Workplace)
+    while True:
+        try:
+            cell = msgspec.json.decode(pipe.recv(), type=Cell)
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            pipe.send(tuple(_try(own, cell, where, no_progress)))
+        except (KeyboardInterrupt, OSError):
+            return
+
+
+class StudyExperiment(Experiment[StudySettings, StudySummary]):
+    """Whether a benchmark predicts what happens downstream, over many reward models."""
+
+    kind = "study"
+    command = "palate study"
+    settings = StudySettings
+
+    def ledgers(self, settings: StudySettings) -> Sequence[Ledger[Any]]:
+        """Which cells are finished, which failed, and how long they took."""
+        return LEDGERS
+
+    def summarise(self, run: Run[StudySettings], reading: Reading = DEFAULT_READING) -> StudySummary:
+        """Every number again, from the raw ratings, texts and grades of all cells."""
+        return summarise_study(run)
+
+    def document(self, run: Run[StudySettings], summary: StudySummary, *, users: bool = True) -> Document:
+        """What predicts what, with tables and plots; it holds nothing of any single user."""
+        return study_document(summary)
+
+    def parts(self, run: Run[StudySettings]) -> list[Path]:
+        """The runs of finished cells."""
+        return list(dict.fromkeys(finished(run).values()))
+
+    def may_tell_of_anybody(self, run: Run[StudySettings]) -> Sequence[Ledger[Any]]:
+        """What went wrong is told in words, which may name an item."""
+        return (FAILURES,)
+
+
+STUDY = StudyExperiment()

@@ -1,0 +1,311 @@
+"""From the runs of a study to what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from palate.report import CLEAR, COEFFICIENTS, Finding, chance_of_error, count, figure, figure_interval, warnings_first
+from palate.runs import Run, common_fields
+from palate.stats import (
+    Agreement,
+    Coefficient,
+    FamilyAgreement,
+    Figure,
+    Floats,
+    PredictorTest,
+    Quantity,
+    Resamples,
+    Statistic,
+    agreements,
+    by_family,
+    compare_predictors,
+    false_discovery,
+    intervals,
+    ratio,
+)
+from palate.study._cells import cells_of
+from palate.study._numbers import ACCURACY, Number, Numbers, read_numbers
+from palate.study._plan import Plan
+from palate.study._results import CellState, Cost, EntryResult, NumberInfo, StudySummary, Unprofiled
+from palate.study._run import CELLS, FAILURES, SECONDS, StudySettings, finished
+
+FEW_MODELS = 8
+"""With fewer, even a strong agreement of orders comes about by chance."""
+
+
+def summarise_study(run: Run[StudySettings]) -> StudySummary:
+    """Every number, recomputed from the folders of the cells; no model is needed."""
+    plan = run.settings.plan
+    cells = cells_of(plan)
+    there = finished(run)
+    numbers = read_numbers(plan, there, cells)
+    predictors = [number for number in numbers.numbers if number.predicts]
+    outcomes = [number for number in numbers.numbers if number.happens]
+    primary = _primary(plan, predictors)
+    families = [entry.family for entry in plan.entries]
+    found = _agreements(predictors, outcomes, plan.seed)
+    tests = _against(primary, predictors, outcomes, plan.seed)
+    moderated = [
+        by_family(primary.scores, outcome.scores, families, seed=plan.seed)
+        for outcome in outcomes
+        if primary is not None and outcome.name != primary.name
+    ]
+    entries = _entries(plan, numbers.numbers)
+    trained = run.lines(CELLS)
+    reasons = {line.cell: line.reason for line in run.read(FAILURES)}
+    unfinished = [
+        CellState(cell=cell.name, reason=reasons.get(cell.name, ""))
+        for cell in cells
+        if cell.name not in (there if cell.measure else trained)
+    ]
+    in_context = _in_context(numbers, entries)
+    return StudySummary(
+        **common_fields(
+            run,
+            items=numbers.items,
+            users=numbers.users,
+            complete=not unfinished,
+            findings=warnings_first(
+                [
+                    *_about_cells(unfinished, len(cells)),
+                    *_about_size(found),
+                    *_about_agreement(found, primary),
+                    *_about_predictors(tests, found, primary),
+                    *_about_families(moderated),
+                    *_about_context(in_context),
+                ]
+            ),
+        ),
+        title=plan.title,
+        entries=entries,
+        numbers=[
+            NumberInfo(
+                name=number.name,
+                measure=number.measure,
+                what=number.what,
+                predicts=number.predicts,
+                happens=number.happens,
+                models=int(np.isfinite(number.scores.values).sum()),
+            )
+            for number in numbers.numbers
+        ],
+        primary=primary.name if primary else None,
+        agreements=found,
+        predictors=tests,
+        families=moderated,
+        in_context=in_context,
+        costs=_costs(run, plan, numbers, found),
+        cells=len(cells),
+        unfinished=unfinished,
+    )
+
+
+def _primary(plan: Plan, predictors: Sequence[Number]) -> Number | None:
+    """Accuracy on the first benchmark; where the plan has none, the first number that can predict."""
+    names = [measure.name for measure in plan.predictors]
+    plain = [number for number in predictors if number.what == ACCURACY and number.measure in names[:1]]
+    return next(iter([*plain, *predictors]), None)
+
+
+def _agreements(predictors: Sequence[Number], outcomes: Sequence[Number], seed: int) -> list[Agreement]:
+    if not predictors or not outcomes:
+        return []
+    found = agreements([one.scores for one in predictors], [one.scores for one in outcomes], seed=seed)
+    return [one for one in found if one.predictor != one.outcome]
+
+
+def _against(
+    primary: Number | None, predictors: Sequence[Number], outcomes: Sequence[Number], seed: int
+) -> list[PredictorTest]:
+    """Every other predictor against the primary one, with the false discovery rate held over these."""
+    if primary is None or not outcomes:
+        return []
+    others = [one.scores for one in predictors if one.name != primary.name]
+    found = compare_predictors([*others, primary.scores], [one.scores for one in outcomes], seed=seed)
+    asked = [
+        one
+        for one in found
+        if one.second == primary.name and one.outcome not in (one.first, one.second) and one.p is not None
+    ]
+    q_values = false_discovery([one.p for one in asked if one.p is not None])
+    return [msgspec.structs.replace(one, q=q) for one, q in zip(asked, q_values, strict=True)]
+
+
+def _entries(plan: Plan, numbers: Sequence[Number]) -> list[EntryResult]:
+    figures = {number.name: _figures(number.scores.totals, number.scores.statistic, plan.seed) for number in numbers}
+    return [
+        EntryResult(
+            entry=entry.name,
+            model=entry.model,
+            view=entry.view,
+            family=entry.family,
+            numbers={name: own[place] for name, own in figures.items()},
+        )
+        for place, entry in enumerate(plan.entries)
+    ]
+
+
+def _figures(totals: Floats, statistic: Statistic, seed: int) -> list[Figure | None]:
+    """With intervals over users."""
+    there = [place for place in range(len(totals)) if totals[place].any()]
+    resamples = Resamples(totals.shape[1], seed=seed, n_resamples=2000)
+    found: list[Figure | None] = [None] * len(totals)
+    estimates = intervals([Quantity(totals[place], statistic) for place in there], resamples)
+    for place, estimate in zip(there, estimates, strict=True):
+        with np.errstate(all="ignore"):
+            value = float(statistic(totals[place].sum(axis=0)))
+        if np.isfinite(value):
+            limits = (estimate.low, estimate.high) if estimate else (None, None)
+            found[place] = Figure(value=value, low=limits[0], high=limits[1])
+    return found
+
+
+def _in_context(numbers: Numbers, entries: Sequence[EntryResult]) -> list[Unprofiled]:
+    found = []
+    for one in numbers.baselines:
+        [gain] = _figures(one.totals[None], ratio, 0)
+        own = [(entry.entry, entry.numbers.get(f"{one.measure}: gain")) for entry in entries]
+        best = max(((name, figure) for name, figure in own if figure), key=lambda pair: pair[1].value, default=None)
+        found.append(
+            Unprofiled(
+                measure=one.measure,
+                view=one.view,
+                gain=gain,
+                best=best[0] if best else None,
+                best_gain=best[1] if best else None,
+            )
+        )
+    return found
+
+
+def _costs(run: Run[StudySettings], plan: Plan, numbers: Numbers, found: Sequence[Agreement]) -> list[Cost]:
+    lines = list(run.read(SECONDS))
+    measures = {cell.name: cell.measure for cell in cells_of(plan)}
+    last = next((number.name for number in reversed(numbers.numbers) if number.happens), None)
+    costs = []
+    for measure in plan.measures:
+        own = [line for line in lines if measures.get(line.cell) == measure.name]
+        first = next((n.name for n in numbers.numbers if n.measure == measure.name and n.predicts), None)
+        costs.append(
+            Cost(
+                measure=measure.name,
+                cells=len({line.cell for line in own}),
+                seconds=sum(line.seconds for line in own),
+                device=", ".join(sorted({line.device for line in own})),
+                tokens=numbers.tokens.get(measure.name, 0),
+                items=numbers.texts.get(measure.name, 0),
+                validity=next(
+                    (one.spearman for one in found if (one.predictor, one.outcome) == (first, last)), None
+                ),
+            )
+        )
+    return costs
+
+
+# ---- In words. ------------------------------------------------------------------------------------------------------
+
+
+def _about_cells(unfinished: Sequence[CellState], cells: int) -> Iterator[Finding]:
+    failed = [one for one in unfinished if one.reason]
+    for one in failed[:5]:
+        yield Finding("warning", f"{one.cell} failed: {one.reason}")
+    if len(failed) > 5:
+        yield Finding("warning", f"{len(failed) - 5} more cells failed; they are listed below")
+    if waiting := len(unfinished) - len(failed):
+        yield Finding("warning", f"{count(waiting, 'cell')} of {cells:,} not run yet: run the same command to go on")
+
+
+def _about_size(found: Sequence[Agreement]) -> Iterator[Finding]:
+    if not found:
+        yield Finding("note", "nothing was both predicted and measured, so nothing can be compared")
+        return
+    models = min(one.models for one in found)
+    if models < FEW_MODELS:
+        limit = next(one.detectable.spearman for one in found if one.models == models)
+        told = (
+            f"the smallest rank correlation that it could detect is {limit:.2f}"
+            if limit is not None
+            else "not even a perfect rank correlation could be told from chance"
+        )
+        yield Finding(
+            "warning",
+            f"only {count(models, 'model')} have both numbers of some pairs: {told}, so do not conclude anything from "
+            "their order",
+        )
+
+
+def _told(one: Coefficient) -> str:
+    return COEFFICIENTS.with_interval(one.value, one.low, one.high)
+
+
+def _about_agreement(found: Sequence[Agreement], primary: Number | None) -> Iterator[Finding]:
+    for one in found:
+        if primary is None or one.predictor != primary.name or one.spearman is None:
+            continue
+        clear = one.spearman.q < CLEAR
+        told = f"rank correlation {_told(one.spearman)} over {one.models} entries, q = {chance_of_error(one.spearman.q)}"
+        if clear and one.spearman.value > 0:
+            yield Finding("good", f"{one.predictor} predicts {one.outcome}: {told}")
+        elif clear:
+            yield Finding("warning", f"{one.predictor} points the wrong way for {one.outcome}: {told}")
+        else:
+            yield Finding("note", f"{one.predictor} does not clearly predict {one.outcome}: {told}")
+
+
+def _about_predictors(
+    tests: Sequence[PredictorTest], found: Sequence[Agreement], primary: Number | None
+) -> Iterator[Finding]:
+    """For everything that happened, the best other predictor, and whether it is clearly better."""
+    for outcome in dict.fromkeys(one.outcome for one in tests):
+        own = [one for one in tests if one.outcome == outcome and one.difference is not None]
+        if not own or primary is None:
+            continue
+        best = max(own, key=lambda one: one.difference or 0.0)
+        if (best.difference or 0.0) <= 0:
+            yield Finding("note", f"no other number predicts {outcome} better than {primary.name}")
+            continue
+        agreement = next(one for one in found if (one.predictor, one.outcome) == (best.first, outcome))
+        clear = best.q is not None and best.q < CLEAR
+        told = f"{COEFFICIENTS.with_interval(best.difference, best.low, best.high)}, q = {chance_of_error(best.q or 1.0)}"
+        value = "" if agreement.spearman is None else f" (rank correlation {_told(agreement.spearman)})"
+        yield Finding(
+            "good" if clear else "note",
+            f"of {len(own)} other numbers, {best.first} goes best with {outcome}{value}; "
+            + (f"clearly better than {primary.name}: {told}" if clear else f"not clearly better than {primary.name}: {told}"),
+        )
+
+
+def _about_families(found: Sequence[FamilyAgreement]) -> Iterator[Finding]:
+    for one in found:
+        if one.pooled is None or one.within is None:
+            continue
+        if one.pooled.value > 0.3 and one.within.value < 0.1:
+            yield Finding(
+                "warning",
+                f"{one.predictor} and {one.outcome}: {_told(one.pooled)} over all entries but {_told(one.within)} within "
+                "families, so the benchmark tells kinds of models apart and not models of one kind",
+            )
+
+
+def _about_context(found: Sequence[Unprofiled]) -> Iterator[Finding]:
+    for one in found:
+        if one.gain is None:
+            continue
+        best = ""
+        if one.best_gain is not None:
+            best = f"; the best reward model, {one.best}, gains {figure(one.best_gain.value, sign=True)}"
+        clear = one.gain.low is not None and one.gain.low > 0
+        yield Finding(
+            "good" if clear else "note",
+            f"{one.measure}: in-context learning alone (the policy sees {one.view}) gains {_figure(one.gain)}{best}",
+        )
+
+
+def _figure(one: Figure) -> str:
+    interval = "" if one.low is None else f" ({figure_interval(one.low, one.high, sign=True)})"
+    return figure(one.value, sign=True) + interval
+
+

@@ -1,0 +1,89 @@
+"""Reward models whose quality is known, for studies on simulated users: parts of the truth, and the truth made worse.
+
+    rm = "./studies/zoo.py:Topics"        # in a plan that is run from the repository's folder
+    rm = "./studies/zoo.py:Noisy,deviation=1.0"     # with an error as large as the differences that people see
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+
+from palate.records import Ask, Rating
+from palate.simulate import SimulatedReward, taste_of, utility
+
+Scores = Callable[[str, Sequence[str], Sequence[float]], list[float]]
+"""From a user, responses and their utilities to what a reward model says of them."""
+
+
+class _Seen:
+    """A simulated user's utility, seen through something."""
+
+    knows_users = True
+
+    def __init__(self, name: str, scores: Scores) -> None:
+        self.name, self._scores = name, scores
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with whatever could change a utility."""
+        return f"{self.name}-1-{SimulatedReward().fingerprint}"
+
+    def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+        """Unscored wherever the whole utility is."""
+        return [
+            whole
+            if whole.scores is None or ask.view.user_id is None
+            else Rating(self._scores(ask.view.user_id, ask.responses, whole.scores))
+            for ask, whole in zip(asks, SimulatedReward().rate(asks), strict=True)
+        ]
+
+
+class Style(_Seen):
+    """The truth about style alone, without the user's topic."""
+
+    def __init__(self) -> None:
+        super().__init__("style", _of(lambda name: not name.startswith("topic:")))
+
+
+class Topics(_Seen):
+    """The truth about the user's topic alone."""
+
+    def __init__(self) -> None:
+        super().__init__("topics", _of(lambda name: name.startswith("topic:")))
+
+
+class Wrong(_Seen):
+    """The truth turned round: it prefers what the user likes less."""
+
+    def __init__(self) -> None:
+        super().__init__("wrong", lambda user, responses, whole: [-score for score in whole])
+
+
+class Noisy(_Seen):
+    """The truth with an error of this deviation, the same for the same user and text."""
+
+    def __init__(self, deviation: str = "1.0") -> None:
+        size = float(deviation)
+
+        def scores(user: str, responses: Sequence[str], whole: Sequence[float]) -> list[float]:
+            return [score + size * _error(f"{user}\0{text}") for score, text in zip(whole, responses, strict=True)]
+
+        super().__init__(f"noisy-{size:g}", scores)
+
+
+def _of(wanted: Callable[[str], bool]) -> Scores:
+    """The utility of some of the things that a user cares for."""
+
+    def scores(user: str, responses: Sequence[str], whole: Sequence[float]) -> list[float]:
+        taste = {name: weight for name, weight in taste_of(user).items() if wanted(name)}
+        return [utility(taste, response) for response in responses]
+
+    return scores
+
+
+def _error(text: str) -> float:
+    """Standard normal, and the same for the same text."""
+    number = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:6])
+    return NormalDist().inv_cdf((number + 0.5) / 2**48)
