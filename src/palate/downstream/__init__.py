@@ -19,6 +19,7 @@ from palate.downstream.ppo import (
     ppo,
     watching,
 )
+from palate.downstream.reach import REACH, ReachSummary, reach
 from palate.downstream.steer import STEER, SteerSummary, steer
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "CRITICS",
     "GUIDE",
     "PPO",
+    "REACH",
     "SHARED_SAMPLES",
     "STEER",
     "BestOfNSummary",
@@ -34,6 +36,7 @@ __all__ = [
     "GuideSummary",
     "Guiding",
     "PpoSummary",
+    "ReachSummary",
     "ReferenceCritic",
     "RubricCritic",
     "SampleLine",
@@ -51,6 +54,7 @@ __all__ = [
     "make_critic",
     "pairs_against_policy",
     "ppo",
+    "reach",
     "steer",
     "tilted",
     "watching",
