@@ -30,6 +30,7 @@ app.command(
 )
 app.command("palate.cli.guide:guide", help="Let reward models guide a policy while it writes; policy accuracy.")
 app.command("palate.cli.serve:serve", help="Serve reward models over HTTP, for other trainers.")
+app.command("palate.cli.reach:reach", help="Measure how far a policy could follow a reward, before training.")
 app.command("palate.cli.ppo:ppo", help="Train a policy with a reward model, and test it on held-out users.")
 app.command("palate.cli.steer:steer", help="Compare every way of steering a policy with what the user really wrote.")
 app.command("palate.cli.study:study", help="Find out whether a benchmark predicts what happens downstream.")

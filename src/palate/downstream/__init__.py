@@ -20,6 +20,7 @@ from palate.downstream.ppo import (
     ppo,
     watching,
 )
+from palate.downstream.reach import REACH, ReachSummary, reach
 from palate.downstream.steer import STEER, SteerSummary, steer
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "CRITICS",
     "GUIDE",
     "PPO",
+    "REACH",
     "SHARED_SAMPLES",
     "STEER",
     "BestOfNSummary",
@@ -36,6 +38,7 @@ __all__ = [
     "Guiding",
     "ItemNumber",
     "PpoSummary",
+    "ReachSummary",
     "ReferenceCritic",
     "RubricCritic",
     "RunNumbers",
@@ -55,6 +58,7 @@ __all__ = [
     "mean_columns",
     "pairs_against_policy",
     "ppo",
+    "reach",
     "run_numbers",
     "steer",
     "tilted",

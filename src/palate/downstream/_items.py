@@ -95,15 +95,18 @@ class Seen:
 
     def warnings(self, views: Sequence[ViewSpec]) -> list[Finding]:
         """What the views could not show, how well strangers match, and which controls are not there."""
+        return [*self.shortfalls(views), *_without_controls(views)]
+
+    def shortfalls(self, views: Sequence[ViewSpec]) -> list[Finding]:
+        """What the views could not show, and how well strangers match."""
         items = len(self._places)
-        found = [
+        return [
             Finding("warning", text)
             for view in views
             for text in view_warnings(
                 view, [line for line in self._lines.get(view.name, ()) if not line.missing], items
             )
         ]
-        return [*found, *_without_controls(views)]
 
     def summary(self, views: Iterable[ViewSpec]) -> list[ViewShown]:
         """What each view that shows anything at all showed."""

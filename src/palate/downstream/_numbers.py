@@ -14,6 +14,8 @@ from palate.downstream.best_of_n._run import BestOfNSettings
 from palate.downstream.guide._policy_accuracy import GuidedPairs
 from palate.downstream.guide._run import ALONE, GRADES, GuideSettings
 from palate.downstream.ppo._run import STEPS, PpoSettings, held_out_prompts
+from palate.downstream.reach._run import ReachSettings
+from palate.downstream.reach._summary import TESTS, ReachArrays, reach_columns
 from palate.runs import Run
 from palate.stats import Floats, Statistic, ratio
 
@@ -40,8 +42,8 @@ class RunNumbers(NamedTuple):
 
 
 def run_numbers(run: Run[Any]) -> RunNumbers:
-    """What a run of best-of-N, guided decoding or policy training says of its reward model under each view."""
-    return {"best-of-n": _best_of_n, "guide": _guide, "ppo": _ppo}[run.experiment.kind](run)
+    """What a run of best-of-N, guided decoding, reach or policy training says of its reward model under each view."""
+    return {"best-of-n": _best_of_n, "guide": _guide, "ppo": _ppo, "reach": _reach}[run.experiment.kind](run)
 
 
 def mean_columns(values: Floats) -> Floats:
@@ -125,3 +127,13 @@ def _ppo(run: Run[PpoSettings]) -> RunNumbers:
     texts = training.prompts * training.samples
     tokens = round(sum(line.length for line in run.read(STEPS)) * texts) + sum(sum(line.tokens) for line in lines)
     return RunNumbers(items, [ItemNumber(GAIN, run.settings.view.name, mean_columns(changes))], tokens)
+
+
+def _reach(run: Run[ReachSettings]) -> RunNumbers:
+    """What a step along the reward's gradient brings other people, in the critic's score and in the reward itself."""
+    arrays = ReachArrays(run)
+    [model] = run.settings.reward_models
+    columns = dict(zip(TESTS, reach_columns(arrays, model.label), strict=True))
+    view = run.settings.view.name
+    numbers = [ItemNumber(name, view, mean_columns(columns[name])) for name in ("reach", "pays", "rise", "followed")]
+    return RunNumbers(arrays.items, numbers, sum(sum(line.tokens) for line in arrays.drawn))

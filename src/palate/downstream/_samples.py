@@ -17,7 +17,21 @@ from palate.downstream._policy import Drawing, write_request
 from palate.engine import Failure, LanguageModel, Written
 from palate.records import PalateError, View
 from palate.report import Document
-from palate.runs import Experiment, Item, Ledger, Reading, Run, RunSettings, RunSummary, begin_run, file_name
+from palate.runs import (
+    Experiment,
+    Fingerprint,
+    Item,
+    Ledger,
+    Reading,
+    Run,
+    RunSettings,
+    RunSummary,
+    ViewedSettings,
+    begin_run,
+    file_name,
+    is_written,
+    ranks,
+)
 from palate.runs._experiment import DEFAULT_READING
 from palate.views import Budget, Missing, ViewBuilder, ViewSpec
 
@@ -47,6 +61,22 @@ class SampleSettings(RunSettings, frozen=True, kw_only=True):
         return f"{file_name(self.policy)}-{self.hash}"
 
 
+def sample_settings(settings: ViewedSettings, policy: Fingerprint, drawing: Drawing, spec: ViewSpec) -> SampleSettings:
+    """What decides the samples of a run under one policy view, and nothing that does not."""
+    return SampleSettings(
+        benchmark=settings.benchmark,
+        content_hash=settings.content_hash,
+        policy=policy.name,
+        policy_fingerprint=policy.fingerprint,
+        view=spec,
+        retriever=f"{settings.retriever} {settings.retriever_fingerprint}" if ranks(spec) else "",
+        writer=settings.writer if is_written(spec) else None,
+        budget=settings.budget if spec.pieces else None,
+        drawing=drawing,
+        seed=settings.seed,
+    )
+
+
 class SampleLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was drawn for one item, or why nothing was. Empty texts are kept: a policy may choose to say nothing."""
 
@@ -68,7 +98,7 @@ SAMPLES = Ledger("samples.jsonl", SampleLine, lambda line: (line.policy_view, li
 
 
 class SharedSamples(Experiment[SampleSettings, RunSummary]):
-    """Samples of a policy, which best-of-N runs share. They have no report of their own."""
+    """Samples of a policy, which runs share. They have no report of their own."""
 
     kind = "samples"
     command = "palate bon"

@@ -159,6 +159,7 @@ EXPERIMENTS: Registry[Experiment[Any, Any]] = Registry(
         "best-of-n": ("Reward models choose among a policy's own texts.", "palate.downstream:BEST_OF_N"),
         "guide": ("Reward models guide a policy while it writes.", "palate.downstream:GUIDE"),
         "steer": ("Ways of steering a policy beside what the user wrote.", "palate.downstream:STEER"),
+        "reach": ("How far a policy could follow a reward.", "palate.downstream:REACH"),
         "ppo": ("A policy trained with a reward model.", "palate.downstream:PPO"),
         "study": ("Whether benchmarks predict what happens downstream.", "palate.study:STUDY"),
         "samples": ("Texts of a policy that several runs share.", "palate.downstream:SHARED_SAMPLES"),

@@ -16,10 +16,10 @@ from palate.records import PalateError
 from palate.runs import Run, open_run
 from palate.stats import Floats, Scores, Statistic, cluster_totals, independent_clusters
 from palate.study._cells import EXPERIMENT_OF, IN_CONTEXT, Cell, entries_of, shown_on
-from palate.study._plan import BestOfN, Measure, Plan, Predictor
+from palate.study._plan import BestOfN, Measure, Plan, Predictor, Reach
 
 ACCURACY = "accuracy"
-PREDICTORS = ("agreement", "policy accuracy", "reach", "pays", "rise")
+PREDICTORS = ("agreement", "policy accuracy", "reach", "pays", "rise", "followed")
 """What uses say of a reward model before anything is written or trained with it."""
 OUTCOMES = ("gain", "policy accuracy")
 LOW = 0.1
@@ -102,7 +102,7 @@ def read_numbers(plan: Plan, runs: Mapping[str, Path], cells: Sequence[Cell]) ->
     tokens: dict[str, int] = {}
     for one in read:
         so_far = tokens.get(one.cell.measure, 0)
-        shared = isinstance(measures[one.cell.measure], BestOfN)
+        shared = isinstance(measures[one.cell.measure], (BestOfN, Reach))
         tokens[one.cell.measure] = max(so_far, one.tokens) if shared else so_far + one.tokens
     texts = {name: sum(len(one.items) for one in read if one.cell.measure == name) for name in measures}
     return Numbers(numbers, baselines, tokens, texts, len(items), len(users))

@@ -12,7 +12,7 @@ from palate.downstream._critics import as_critic, judged
 from palate.downstream._items import prompt_item
 from palate.downstream._personal import personal_views
 from palate.downstream._policy import Drawing, open_policy
-from palate.downstream._samples import SAMPLES, SampleSet, SampleSettings
+from palate.downstream._samples import SAMPLES, SampleSet, sample_settings
 from palate.downstream.best_of_n._document import best_of_n_document
 from palate.downstream.best_of_n._results import BestOfNSummary
 from palate.downstream.best_of_n._run import (
@@ -41,13 +41,11 @@ from palate.runs import (
     as_benchmark,
     begin_run,
     chunks,
-    is_written,
     json_lines,
     keep_views,
     load_models,
     no_progress,
     prompts,
-    ranks,
     rate_missing,
     sample_items,
     set_up,
@@ -109,10 +107,10 @@ def best_of_n(
         critic=Fingerprint(judge.name, judge.fingerprint),
     )
     run = begin_run(Path(out), BEST_OF_N, settings, {"items.jsonl": json_lines(map(prompt_item, items))})
-    sets = [SampleSet(Path(out), sample_settings(settings, spec)) for spec in shown]
+    sets = [SampleSet(Path(out), sample_settings(settings, settings.policy, drawing, spec)) for spec in shown]
     with run.writing() as opened:
         keep_views(opened, setup.builder, (*shown, *seen), items)
-        _Measurement(setup, settings, model, sets, models, judge, opened, progress or no_progress).measure()
+        RatedSamples(setup, seen, drawing, model, sets, models, judge, opened, progress or no_progress).measure()
     return BEST_OF_N.summarise(run)
 
 
@@ -132,31 +130,16 @@ def checked_steps(steps: Sequence[int] | None, samples: int) -> list[int]:
     return sorted({1, *steps, samples}) if steps else doubling(samples)
 
 
-def sample_settings(settings: BestOfNSettings, spec: ViewSpec) -> SampleSettings:
-    """What decides the samples under one policy view, and nothing that does not."""
-    return SampleSettings(
-        benchmark=settings.benchmark,
-        content_hash=settings.content_hash,
-        policy=settings.policy.name,
-        policy_fingerprint=settings.policy.fingerprint,
-        view=spec,
-        retriever=f"{settings.retriever} {settings.retriever_fingerprint}" if ranks(spec) else "",
-        writer=settings.writer if is_written(spec) else None,
-        budget=settings.budget if spec.pieces else None,
-        drawing=settings.drawing,
-        seed=settings.seed,
-    )
-
-
 @dataclass(frozen=True)
-class _Measurement:
+class RatedSamples:
     """Sample once, rate with every model, grade once.
 
     Stage by stage, so that every file grows in one order however often the process is stopped.
     """
 
     setup: Setup[Item]
-    settings: BestOfNSettings
+    views: Sequence[ViewSpec]
+    drawing: Drawing
     policy: LanguageModel
     sets: Sequence[SampleSet]
     models: Sequence[LoadedModel]
@@ -175,7 +158,7 @@ class _Measurement:
 
     def _tell(self, what: str) -> None:
         done = sum(len(self.writer.keys(ledger)) for ledger in (SAMPLES, RATINGS, GRADES))
-        each = 2 + len(self.models) * sum(spec.draws for spec in self.settings.views)
+        each = 2 + len(self.models) * sum(spec.draws for spec in self.views)
         self.progress(what, done, len(self.sets) * len(self.setup.items) * each)
 
     def _sample(self, samples: SampleSet) -> None:
@@ -210,19 +193,19 @@ class _Measurement:
             self.writer,
             RATINGS,
             self.models,
-            self.settings.views,
+            self.views,
             self._sampled(policy_view),
             self.setup.builder.build,
             line=line,
             ask=ask,
             tell=self._tell,
-            responses=self.settings.drawing.samples,
+            responses=self.drawing.samples,
         )
 
     def _grade(self, policy_view: str) -> None:
         graded = self.writer.keys(GRADES)
         pending = [item for item in self._sampled(policy_view) if (policy_view, item.id) not in graded]
-        for some in chunks(pending, max(1, GRADED_AT_ONCE // self.settings.drawing.samples)):
+        for some in chunks(pending, max(1, GRADED_AT_ONCE // self.drawing.samples)):
             self._tell(f"{self.critic.name} grades what was written seeing {policy_view}")
             drafts = [Draft(item=item, text=text) for item in some for text in self._texts(policy_view, item)]
             grades = iter(judged(self.critic, drafts))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from palate.downstream._items import ITEMS, browsed, view_table
 from palate.downstream._personal import personal_table, table_section
 from palate.downstream._samples import SAMPLES
-from palate.downstream.best_of_n._results import BestOfNDifference, BestOfNSummary, Choice, Curve
+from palate.downstream.best_of_n._results import BestOfNDifference, BestOfNSummary, Choice, Curve, PolicySamples
 from palate.downstream.best_of_n._run import GRADES, RATINGS, BestOfNSettings
 from palate.report import (
     ABSENT,
@@ -78,7 +78,7 @@ def best_of_n_document(run: Run[BestOfNSettings], summary: BestOfNSummary, *, us
                 for table in reward_tables(summary)
             ),
             table_section("Differences", difference_table(summary)),
-            table_section("Samples", sample_table(summary)),
+            table_section("Samples", sample_table(summary.policies)),
             table_section("Views", view_table(summary.shown)),
         ],
         items=items,
@@ -191,7 +191,7 @@ def difference_table(summary: BestOfNSummary) -> Table | None:
     )
 
 
-def sample_table(summary: BestOfNSummary) -> Table:
+def sample_table(policies: Sequence[PolicySamples]) -> Table:
     """What the policy wrote."""
     return Table(
         title="Samples",
@@ -208,7 +208,7 @@ def sample_table(summary: BestOfNSummary) -> Table:
                 percent(one.distinct),
                 ABSENT if one.mean_tokens is None else f"{one.mean_tokens:.1f}",
             )
-            for one in summary.policies
+            for one in policies
         ],
     )
 

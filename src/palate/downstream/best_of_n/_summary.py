@@ -23,6 +23,7 @@ from palate.downstream._personal import (
     personal_gains,
     shared_prompts,
 )
+from palate.downstream._samples import SampleLine
 from palate.downstream.best_of_n._expectations import Chooser, Expectations, Expected
 from palate.downstream.best_of_n._results import BestOfNDifference, BestOfNSummary, Choice, Curve, Point, PolicySamples
 from palate.downstream.best_of_n._run import BestOfNSettings
@@ -76,7 +77,13 @@ def summarise_best_of_n(run: Run[BestOfNSettings]) -> BestOfNSummary:
 
 def _policy(expectations: Expectations, policy_view: str, shows: bool) -> PolicySamples:
     drawn = [line for (view, _), line in expectations.samples.items() if view == policy_view]
-    lines = expectations.sampled(policy_view)
+    known = {item.id for item in expectations.items}
+    return samples_of([line for line in drawn if line.failed is not None or line.item in known], policy_view, shows)
+
+
+def samples_of(drawn: Sequence[SampleLine], policy_view: str, shows: bool) -> PolicySamples:
+    """What the policy wrote, from the lines of one policy view; `shows` where the view should show something."""
+    lines = [line for line in drawn if line.failed is None]
     texts = [text for line in lines for text in line.texts]
     return PolicySamples(
         policy_view=policy_view,

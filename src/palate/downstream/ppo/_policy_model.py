@@ -262,6 +262,10 @@ class PolicyModel(LocalModel):
         """Another model, or a fresh copy of this one, in the same place and precision."""
         return LocalModel(name, device=self._device, dtype=self._dtype, trust_remote_code=self._trust)
 
+    def in_float32(self) -> PolicyModel:
+        """A fresh copy in the same place, in full precision."""
+        return PolicyModel(self.name, device=self._device, dtype="float32", trust_remote_code=self._trust)
+
     def save(self, folder: Path) -> None:
         """A folder that transformers, and so palate, loads like any other; adapters are merged."""
         self._model.save_pretrained(folder)

@@ -29,13 +29,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from palate.downstream.ppo._distributed import ProcessGroup
+from palate.downstream.ppo._pieces import Pieces, Some
 from palate.downstream.ppo._policy_model import PolicyModel
 from palate.downstream.ppo._results import StepLine
 from palate.downstream.ppo._split import Prompt, of_step
@@ -46,7 +46,6 @@ from palate.rewards import rate
 from palate.runs import LoadedModel
 
 ALONE = ProcessGroup()
-Some = TypeVar("Some")
 
 
 # ---- The arithmetic. Tensors are (texts, tokens), filled up on the right; the mask says which tokens there are. ----
@@ -183,7 +182,7 @@ class Trainer:
         self.training, self.seed, self.group = training, seed, group
         self.step = 0
         self.kl_controller = KLController(training)
-        self._at_once = training.batch_tokens
+        self._pieces = Pieces(training.batch_tokens, self._clear)
         policy.begin(training, seed)
         assert training.learning_rate is not None
         # Adam makes steps of one size out of gradients of any size; those that are only rounding stay below epsilon.
@@ -294,46 +293,16 @@ class Trainer:
 
     def _in_pieces(self, texts: Sequence[Text], places: Sequence[int], work: Callable[[list[int]], Some]) -> list[Some]:
         """What comes of all these texts, some at once; where memory runs out, all again with half as many at a time."""
-        while True:
-            piece: list[int] = []
-            try:
-                found = []
-                for piece in self._batches(texts, places):
-                    found.append(work(piece))
-                return found
-            except torch.OutOfMemoryError as error:
-                if len(piece) == 1:
-                    length = len(texts[piece[0]].prompt) + len(texts[piece[0]].response)
-                    raise PalateError(
-                        f"step {self.step + 1}: the GPU ran out of memory on one text of {length} tokens. Give "
-                        "--gradient-checkpointing, --lora, a smaller policy or a reward model behind palate serve on "
-                        "another GPU; the last checkpoint is kept"
-                    ) from error
-            # Out here, since an error in hand keeps alive what filled the memory.
-            self._at_once //= 2
-            self._clear()
-            torch.cuda.empty_cache()
+        advice = (
+            f"step {self.step + 1}: the GPU ran out of memory on one text of {{length}} tokens. Give "
+            "--gradient-checkpointing, --lora, a smaller policy or a reward model behind palate serve on another GPU; "
+            "the last checkpoint is kept"
+        )
+        return self._pieces.each(texts, places, lambda place: place // self.training.samples, work, advice)
 
     def _clear(self) -> None:
         for optimiser in filter(None, (self._optimiser, self._value_optimiser)):
             optimiser.zero_grad(set_to_none=True)
-
-    def _batches(self, texts: Sequence[Text], places: Sequence[int]) -> Iterator[list[int]]:
-        """Texts of one prompt together, as many as the token budget lets be read at once; each prompt is read once."""
-        some: list[int] = []
-        prompts: set[int] = set()
-        before = after = 0
-        for place in sorted(places, key=lambda place: (-len(texts[place].prompt), place)):
-            number = place // self.training.samples
-            own = len(texts[place].prompt), len(texts[place].response)
-            before, after = max(before, own[0]), max(after, own[1])
-            prompts.add(number)
-            if some and len(prompts) * before + (len(some) + 1) * after > self._at_once:
-                yield some
-                some, prompts, (before, after) = [], {number}, own
-            some.append(place)
-        if some:
-            yield some
 
     # -- 5: the policy moves
 
