@@ -12,7 +12,7 @@ import pytest
 from people import LOVES, NAMES, people
 
 from palate.data import Pseudonyms, write_benchmark
-from palate.downstream import PPO, Drawing, best_of_n
+from palate.downstream import PPO, Drawing, Guiding, best_of_n, guide
 from palate.evaluation import evaluate
 from palate.privacy import export_user, forget
 from palate.records import Benchmark
@@ -21,6 +21,7 @@ from tiny_models import TinyModels
 
 KEY = Pseudonyms(b"a key that only this test knows")
 VIEW, PLAN = "posts:4+neighbours:2", "plan+neighbours:1"
+CRITIC = "reference:rouge1,encoder=none"
 Row = dict[str, object]
 
 
@@ -52,16 +53,27 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_models: TinyModels) -> P
             held(),
             model,
             ["overlap"],
-            "reference:rouge1,encoder=none",
+            CRITIC,
             views=["posts:1"],
             policy_views=[VIEW],
             drawing=Drawing(samples=2, tokens=4),
             out=out,
         )
+        guided = guide(
+            held(),
+            model,
+            ["overlap"],
+            CRITIC,
+            views=[VIEW],
+            guiding=Guiding(top_k=2, tokens=3),
+            weights=[1.0],
+            out=out,
+        )
     write_report(open_run(Path(rated.run)), rated)
     write_report(open_run(Path(best.run)), best)
-    Path(rated.run).rename(out / "rated")
-    Path(best.run).rename(out / "best")
+    write_report(open_run(Path(guided.run)), guided)
+    for name, run in {"rated": rated.run, "best": best.run, "guided": guided.run}.items():
+        Path(run).rename(out / name)
     return out
 
 
@@ -113,6 +125,15 @@ def test_texts_that_a_policy_wrote_while_it_saw_a_neighbour_go_from_the_shared_s
     assert lines(shared) == lines(runs / "best" / "samples.jsonl") == kept
     left = {row["item"] for row in kept}
     assert {row["item"] for name in ("ratings", "grades") for row in lines(runs / "best" / f"{name}.jsonl")} == left
+
+
+def test_texts_that_were_guided_by_a_neighbour_go(runs: Path) -> None:
+    file, lent = runs / "guided" / "generations.jsonl", lent_by("bo", runs / "guided")
+    guided = [row for row in lines(file) if OWNER[str(row["item"])] != "bo" and row.get("view")]
+    kept = [row for row in guided if key(row) not in lent]
+    assert 0 < len(kept) < len(guided)
+    forget("bo", KEY, runs=[runs / "guided"])
+    assert [row for row in lines(file) if row.get("view")] == kept
 
 
 def test_of_samples_alone_a_neighbour_is_found_too(runs: Path) -> None:

@@ -99,6 +99,23 @@ def test_neighbours_are_of_the_same_taste_and_random_ones_are_not() -> None:
     assert 4 <= sum(user.startswith("coffee") for user in by_chance) <= 16
 
 
+def test_who_was_asked_the_same_but_chose_otherwise_is_not_similar() -> None:
+    """Taste is what sets the chosen response apart from the others, not what both are about."""
+
+    def about(name: str, subject: str, drink: str, other: str) -> User:
+        texts = tuple(f"A cup of {one} {subject}" for one in (drink, other))
+        return User(id=name, judgements=(Judgement(prompt=f"What {subject}?", responses=texts, preferred=0),))
+
+    walk, work = "on a long walk over the windy hills", "at a desk in the busy office"
+    users = [
+        about("cold", walk, "oolong", "espresso"),
+        about("same subject", walk, "espresso", "oolong"),
+        about("same taste", work, "oolong", "espresso"),
+    ]
+    [view] = built(benchmark(users, asked("q", "cold")), "judgements:2+neighbours:1")
+    assert view.neighbours == ("same taste",)
+
+
 def test_there_are_at_most_so_many_neighbours_and_nobody_is_their_own() -> None:
     for most in (1, 2):
         for view in built(GROUPS, f"judgements:30+neighbours:{most}"):
@@ -122,9 +139,12 @@ def test_no_neighbour_tells_the_answer_by_word_or_by_being_chosen() -> None:
     item = asked("q", "tea-cold", responses=("Green leaf in a warm pot.", "A short dark roast."))
 
     def told(preferred: int) -> Benchmark:
-        same = Judgement(prompt=item.prompt, responses=item.responses, preferred=preferred)
-        users = [person("tea-cold", 1), *CROWD]
-        return benchmark([msgspec.structs.replace(one, judgements=(*one.judgements, same)) for one in users], item)
+        """Half of the people say so of the pair, the others say the opposite."""
+        users = []
+        for number, one in enumerate([person("tea-cold", 1), *CROWD]):
+            said = Judgement(prompt=item.prompt, responses=item.responses, preferred=(preferred + number) % 2)
+            users.append(msgspec.structs.replace(one, judgements=(*one.judgements, said)))
+        return benchmark(users, item)
 
     [first], [second] = (built(told(preferred), "judgements:9+neighbours:2") for preferred in (0, 1))
     assert first == second and len(first.parts) == 9
