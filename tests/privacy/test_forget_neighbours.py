@@ -108,7 +108,9 @@ def test_a_neighbour_is_erased_from_others_views_whether_or_not_they_are_quoted(
     assert {view for view, *_ in lent} >= {VIEW, PLAN} and quoting_nobody
     if data:
         write_benchmark(held(), tmp_path / "data")
-    forget("bo", KEY, data=[tmp_path / "data"] if data else [], runs=[runs / "rated", runs / "best"])
+    forget(
+        "bo", KEY, data=[tmp_path / "data"] if data else [], runs=[runs / name for name in ("rated", "best", "guided")]
+    )
     for name, rows in before.items():
         left = [row for row in rows if OWNER[str(row["item"])] != "bo" and key(row) not in lent]
         assert lines(runs / "rated" / f"{name}.jsonl") == left and left, name

@@ -239,3 +239,25 @@ def test_what_cannot_be_done_is_refused() -> None:
         ViewBuilder(GROUPS, retriever="recent").require(spec)
     with pytest.raises(PalateError, match="cannot show neighbours"):
         selftest(GROUPS, view=spec.name)
+
+
+def test_what_neighbours_know_of_a_cold_user_is_worth_something_where_taste_is_shared(tmp_path: Path) -> None:
+    """Planted: who first chose as a group did wants what the group wants. The null: a stranger's neighbours."""
+    words = {"tea": ("leaf pot", "oolong kettle"), "coffee": ("roast crema", "espresso grinder")}
+    users, items = [], []
+    for taste, other in (("tea", "coffee"), ("coffee", "tea")):
+        for number in range(10):
+            offered = [tuple(words[one][place] for one in (taste, other)) for place in (0, 1)]
+            known = [
+                Judgement(prompt=f"Choice {place}?", responses=pair, preferred=0) for place, pair in enumerate(offered)
+            ]
+            name = f"{taste}-{number}"
+            users.append(User(id=name, judgements=tuple(known[:1] if number < 5 else known)))
+            if number < 5:
+                pair = (f"{words[taste][1]} {name}", f"{words[other][1]} {name}")
+                items.append(asked(f"q-{name}", name, prompt="What to buy?", responses=pair))
+    views = ["judgements:3", "judgements:3+neighbours:2", "swapped:judgements:3+neighbours:2"]
+    found = evaluate(benchmark(users, *items), ["overlap"], views, out=tmp_path)
+    accuracy = {result.view: result.accuracy for result in found.results}
+    assert accuracy["judgements:3"] == 0.5 and accuracy["judgements:3+neighbours:2"] == 1.0
+    assert accuracy["swapped:judgements:3+neighbours:2"] < 0.8

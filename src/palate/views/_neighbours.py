@@ -30,8 +30,9 @@ class Lack(msgspec.Struct, frozen=True):
 class Neighbours:
     """Finds the users who are most like somebody, by what a view shows of that one, demographics and values.
 
-    The retriever compares them. Nobody is compared by history that the view of the item may not show. Never a
-    neighbour: who is never a stranger, be it to the person or to the user whose item it is.
+    The retriever compares single pieces with all of that, and nearest is who has the nearest piece; of equals, who has
+    more to lend. Nobody is compared by history that the view of the item may not show. Never a neighbour: who is never
+    a stranger, be it to the person or to the user whose item it is.
     """
 
     def __init__(self, users: Mapping[str, User], strangers: Strangers, history: History, retriever: Retriever) -> None:
@@ -39,31 +40,36 @@ class Neighbours:
 
     def nearest(self, lacks: Sequence[Lack], most: int) -> list[list[User]]:
         """At most so many for each, the most similar first; nobody for somebody of whom nothing is known."""
-        searches, found = [], []
+        searches, owners = [], []
         for lack in lacks:
-            known = _profile(lack.user, lack.shown)
-            users, profiles = self._candidates(lack) if known else ([], [])
-            found.append(users)
-            searches.append(Search(f"neighbours\x00{lack.item.id}\x00{lack.user.id}", known, profiles))
-        orders = rank(self._retriever, searches)
-        return [[users[index] for index in order[:most]] for users, order in zip(found, orders, strict=True)]
+            known = "\n".join(_pieces(lack.user, lack.shown))
+            pieces = self._others(lack) if known else []
+            owners.append([user for user, _ in pieces])
+            texts = [text for _, text in pieces]
+            searches.append(Search(f"neighbours\x00{lack.item.id}\x00{lack.user.id}", known, texts))
+        found = []
+        for users, order in zip(owners, rank(self._retriever, searches), strict=True):
+            nearest = {users[index].id: users[index] for index in order}  # in the order of their nearest pieces
+            found.append(list(nearest.values())[:most])
+        return found
 
-    def _candidates(self, lack: Lack) -> tuple[list[User], list[str]]:
-        """Whoever has something of what is lacking, and what they are compared by."""
-        users, profiles = [], []
+    def _others(self, lack: Lack) -> list[tuple[User, str]]:
+        """Pieces of whoever has something of what is lacking."""
+        found: list[tuple[int, User, list[Post | Judgement]]] = []
         for user_id, _ in self._strangers.of(lack.item, to=lack.user.id):
             user = self._users[user_id]
             posts = self._history.posts(user, lack.item).events
             judgements = self._history.judgements(user, lack.item).events
-            if (posts and "posts" in lack.kinds) or (judgements and "judgements" in lack.kinds):
-                users.append(user)
-                profiles.append(_profile(user, [*judgements[: -COMPARED - 1 : -1], *posts[: -COMPARED - 1 : -1]]))
-        return users, profiles
+            lends = len(posts) * ("posts" in lack.kinds) + len(judgements) * ("judgements" in lack.kinds)
+            if lends:
+                found.append((lends, user, [*posts[-COMPARED:], *judgements[-COMPARED:]]))
+        found.sort(key=lambda one: one[0])  # of equal pieces a retriever takes the last
+        return [(user, text) for _, user, events in found for text in _pieces(user, events)]
 
 
-def _profile(user: User, shown: Sequence[Post | Judgement]) -> str:
+def _pieces(user: User, events: Sequence[Post | Judgement]) -> list[str]:
     traits = [part.words for part in (values_part(user), demographics_part(user)) if part]
-    return "\n".join([*traits, *map(_taste, shown)])
+    return [*traits, *map(_taste, events)]
 
 
 def _taste(event: Post | Judgement) -> str:
