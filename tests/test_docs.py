@@ -18,7 +18,7 @@ from palate.rewards import REWARD_MODELS, check_reward_model, make_reward_model
 from palate.rewards._prompts import conversation, grader_conversation, judge_conversation
 from palate.views import RETRIEVERS
 from palate.views._spec import PLAIN, WRITTEN
-from palate.views._written import PERSONA, PLAN
+from palate.views._written import BORROWED, OWN, PERSONA, PLAN
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -126,8 +126,8 @@ def test_every_prompt_is_documented_word_for_word() -> None:
         conversation(ask)[0].content,
         judge_conversation(ask, 0, 1)[0].content,
         grader_conversation(ask, 0)[0].content,
-        PERSONA,
-        PLAN,
+        *(text.replace("{history}", f"{OWN}\n\n{{history}}") for text in (PERSONA, PLAN)),
+        BORROWED,
     ]
     assert not [text for text in shown if f"```text\n{text}\n```" not in page]
     assert "Look only at this: {aspect}\n\nHow well" in grader_conversation(ask, 0, "{aspect}")[0].content

@@ -161,6 +161,10 @@ def raw_ratings(out: Path) -> dict[str, bytes]:
         (["--rm", "longest", "--queue", "0"], "--queue is a number from 1"),
         (["--rm", "longest", "--view", "posts:2"], "name it with --benchmark"),
         (["--rm", "longest", "--benchmark", "mini", "--view", "oracle"], "cannot be built for a request"),
+        (
+            ["--rm", "longest", "--benchmark", "mini", "--view", "posts:9+neighbours:2"],
+            "cannot be built for a request",
+        ),
         ([], "--rm"),
     ],
 )

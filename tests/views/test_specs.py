@@ -46,6 +46,10 @@ def test_swapped_stands_for_each_of_several_profile_views() -> None:
         ("swapped:oracle", "shows none"),
         ("posts:3+posts:4", "twice"),
         ("persona:3", "takes no number"),
+        ("plan+neighbours", "whole number from 1 after the colon, as in neighbours:"),
+        ("neighbours:3", "no history that neighbours could fill up"),
+        ("values+neighbours:3", "no history that neighbours could fill up"),
+        ("judgements+neighbours:3", "up to how many: judgements:4"),
         ("", "unknown view"),
     ],
 )

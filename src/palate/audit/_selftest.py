@@ -100,6 +100,8 @@ def selftest(
         raise PalateError(f"{benchmark.card.name} has no comparisons, so no label could be planted")
     report = progress or (lambda what, done, total: None)
     views = resolve_views(["none", view or _profile(benchmark), "swapped"], strangers=strangers)
+    if views[1].neighbours:
+        raise PalateError("a taste is planted in single people, so the view of a self-test cannot show neighbours")
     measurement = _Measurement(benchmark, items, views, retriever, seed, report)
     wanted: list[tuple[Labels, float]] = [("coins", 0.0), *(("planted", one) for one in points)]
     if measurement.strangers > 1 and measurement.reader.taste != "group":

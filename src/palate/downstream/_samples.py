@@ -90,6 +90,8 @@ class SampleLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many pieces of the view the policy saw."""
     stranger: str | None = None
     """Whose view it was, where it was not the user's own."""
+    neighbours: tuple[str, ...] = ()
+    """Similar users from whose history the view was filled up."""
     note: str | None = None
     failed: str | None = None
 
@@ -194,6 +196,7 @@ class SampleSet:
             parts=parts,
             note=note,
             stranger=None if view.user_id in (None, item.user_id) else view.user_id,
+            neighbours=view.neighbours,
         )
 
 

@@ -26,7 +26,12 @@ def view_warnings(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list
     """What a reader should know of this view: what is empty, what was withheld, and who the strangers are."""
     if not shown or not spec.pieces:
         return []
-    return [*_empty(spec, shown, items), *_withheld(spec, shown, items), *_strangers(spec, shown)]
+    return [
+        *_empty(spec, shown, items),
+        *_withheld(spec, shown, items),
+        *_borrowed(spec, shown, items),
+        *_strangers(spec, shown),
+    ]
 
 
 def _empty(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str]:
@@ -41,7 +46,7 @@ def _empty(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str]:
     for piece in spec.pieces if len(spec.pieces) > 1 else ():
         kind = _PARTS.get(piece.kind, piece.kind)
         lacking = len({line.item for line in shown if not line.kinds.get(kind)})
-        if piece.kind != "user" and spec.is_profile and lacking > MANY_EMPTY * items:
+        if piece.kind not in ("user", "neighbours") and spec.is_profile and lacking > MANY_EMPTY * items:
             found.append(f"{spec.name}: {lacking} of {items} items have no {piece.kind} to show.")
     return found
 
@@ -53,6 +58,18 @@ def _withheld(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str
     return [
         f"{spec.name}: for {len(held_back)} of {items} items, history that holds a text of the item was left out "
         f"({sum(held_back)} pieces): it would tell the answer."
+    ]
+
+
+def _borrowed(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str]:
+    if not spec.neighbours or not spec.is_profile:
+        return []
+    lenders = {user for line in shown for user in line.neighbours}
+    if not lenders:
+        return [f"{spec.name}: nothing was borrowed: everybody has enough history, or nobody has any to lend."]
+    return [
+        f"{spec.name}: for {sum(bool(line.neighbours) for line in shown)} of {items} items, what is known of the user "
+        f"was filled up from similar users ({count(len(lenders), 'user')})."
     ]
 
 

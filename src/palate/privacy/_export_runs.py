@@ -10,7 +10,16 @@ import msgspec
 
 from palate.privacy._person import Person
 from palate.privacy._rewrite_lines import Row, dropped_lines, read_rows
-from palate.privacy._run_folder import ViewKey, entries_of, shared_samples, shown_by, shown_in, texts_of, without
+from palate.privacy._run_folder import (
+    ViewKey,
+    entries_of,
+    neighbours_of,
+    shared_samples,
+    shown_by,
+    shown_in,
+    texts_of,
+    without,
+)
 from palate.records import Benchmark, PalateError
 from palate.runs import Ledger, Progress, Run, open_run
 
@@ -106,13 +115,13 @@ class _Export:
         parts: set[str] = set()
         for ledger in ledgers["views"]:
             views = self._rows(ledger)
-            strange |= {shown_by(row) for row in views if row.get("user_id") not in (None, user)}
-            borrowed |= {shown_by(row) for row in views if row.get("user_id") == user and _item(row) not in own}
+            strange |= {shown_by(row) for row in views if self._shows_others(row)}
+            borrowed |= {shown_by(row) for row in views if self._shows_user(row) and _item(row) not in own}
             shown = self._take(
                 ledger,
                 views,
-                lambda row: _item(row) in own or row.get("user_id") == user,
-                lambda row: row.get("user_id") not in (None, user),
+                lambda row: _item(row) in own or (row.get("user_id") == user and not self._shows_others(row)),
+                self._shows_others,
             )
             parts |= {str(key) for row in shown if isinstance(keys := row.get("parts"), list) for key in keys}
         for ledger in ledgers["parts"]:
@@ -124,7 +133,7 @@ class _Export:
                 ledger,
                 [self._without_strangers(row, strange) for row in rows],
                 lambda row: _item(row) in own,
-                lambda row: bool(strange & set(shown_in(row))) or row.get("stranger") not in (None, user),
+                lambda row: bool(strange & set(shown_in(row))) or self._shows_others(row),
             )
         if run.experiment.refuse_to_forget(run, user):
             self._notes.append(WEIGHTS.format(path=run.folder))
@@ -137,9 +146,17 @@ class _Export:
         for ledger in self._run.ledgers:
             rows = self._rows(ledger)
             self._note(UNKNOWN, len({_item(row) for row in rows} - owner.keys()))
-            self._take(ledger, rows, lambda row: owner.get(_item(row)) == user, lambda row: "stranger" in row)
-            self._note(BORROWED, sum(row.get("stranger") == user for row in rows))
+            self._take(ledger, rows, lambda row: owner.get(_item(row)) == user, self._shows_others)
+            self._note(BORROWED, sum(map(self._shows_user, rows)))
         return self._done()
+
+    def _shows_others(self, row: Row) -> bool:
+        """Whether a stranger, or neighbours, were shown when this line was made."""
+        shown = {row.get("user_id"), row.get("stranger"), *neighbours_of(row)}
+        return not shown <= {None, self._person.id}
+
+    def _shows_user(self, row: Row) -> bool:
+        return self._person.id in (row.get("user_id"), row.get("stranger"), *neighbours_of(row))
 
     def _rows(self, ledger: Ledger[Any]) -> list[Row]:
         """All lines of a file; what cannot be read is noted."""

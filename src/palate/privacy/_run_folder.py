@@ -15,7 +15,9 @@ from palate.privacy._rewrite_lines import FileChange, Row, read_rows, rewrite, s
 from palate.runs import About, Ledger, Run, locked, open_run, write_report
 
 REPORTS = ("report.html", "report.md", "results.csv", "summary.json")
-NAMES = frozenset({"id", "user_id", "item", "rm", "view", "policy_view", "key", "twin", "group", "stranger", "parts"})
+NAMES = frozenset(
+    {"id", "user_id", "item", "rm", "view", "policy_view", "key", "twin", "group", "stranger", "neighbours", "parts"}
+)
 """Fields that hold names, and no text of anybody."""
 ViewKey = tuple[str, str, int]
 
@@ -42,8 +44,8 @@ def erase_from_run(run: Run[Any], person: Person, *, write: bool) -> tuple[Place
     """What was erased, and the texts that are gone.
 
     Erased are the user's items, whatever is about them, and lines of others that were made while this user's profile
-    was shown as a stranger's, that quote the user, or that were made from such lines. The same command would make
-    those of others again. Reports are rebuilt, or removed with the last item.
+    was shown as a stranger's or a neighbour's, that quote the user, or that were made from such lines. The same
+    command would make those of others again. Reports are rebuilt, or removed with the last item.
     """
     if not write:
         return _Erasure(run, person).carry_out(write=False)
@@ -68,7 +70,7 @@ class _Erasure:
         self._views = {
             shown_by(row)
             for row in self._about("views")
-            if row.get("user_id") == person.id or quoting & set(_parts(row))
+            if row.get("user_id") == person.id or person.id in neighbours_of(row) or quoting & set(_parts(row))
         }
         self._anybodys = {ledger.name for ledger in run.experiment.may_tell_of_anybody(run)}
         self._lost: dict[str, set[Hashable]] = {}
@@ -122,7 +124,7 @@ class _Erasure:
             return str(row.get("key")) not in self._shown
         return (
             str(row.get("item")) in self._items
-            or self._person.id in (row.get("user_id"), row.get("stranger"))
+            or self._person.id in (row.get("user_id"), row.get("stranger"), *neighbours_of(row))
             or bool(self._views & set(shown_in(row)))
             or self._quotes(row)
             or ledger.name in self._anybodys
@@ -222,6 +224,12 @@ def _parts(row: Row) -> list[str]:
     return [str(key) for key in keys] if isinstance(keys, list) else []
 
 
+def neighbours_of(row: Row) -> list[str]:
+    """Similar users whose history was shown beside the user's own."""
+    users = row.get("neighbours")
+    return [str(user) for user in users] if isinstance(users, list) else []
+
+
 def texts_of(value: object) -> list[str]:
     """Every text of a line, but for names."""
     if isinstance(value, dict):
@@ -234,6 +242,6 @@ def texts_of(value: object) -> list[str]:
 def _named(value: object) -> set[object]:
     """Everybody whom a line names."""
     if isinstance(value, dict):
-        own = {value.get("user_id"), value.get("stranger")}
+        own = {value.get("user_id"), value.get("stranger"), *neighbours_of(value)}
         return own.union(*(_named(inner) for inner in value.values()))
     return set().union(*(_named(inner) for inner in value)) if isinstance(value, list) else set()

@@ -18,7 +18,7 @@ WINDOW = 6
 """Words that are hashed together: six in a row are hardly said twice by chance."""
 _WORD = re.compile(r"\w+")
 _UNLIKE_A_WORD = re.compile(r"[\d_@.\-]")
-ID_FIELDS = frozenset({"id", "user_id", "item", "twin", "group", "users", "user", "stranger"})
+ID_FIELDS = frozenset({"id", "user_id", "item", "twin", "group", "users", "user", "stranger", "neighbours"})
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):

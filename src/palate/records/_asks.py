@@ -25,6 +25,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The judgement itself, when the part is one: some models want its pieces, not its rendering."""
     fields: dict[str, str | list[str]] | None = None
     """Demographics and values field by field, for models that know groups."""
+    borrowed: bool = False
+    """Whether it is a similar user's, shown because little is known of this one."""
 
     @property
     def words(self) -> str:
@@ -48,6 +50,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many pieces of history were left out because they hold a text of the item."""
     closeness: str | None = None
     """What a stranger has in common with the user, in a view of somebody else."""
+    neighbours: tuple[str, ...] = ()
+    """Similar users whose history fills up what is shown, or what the writer of the view read."""
 
     @property
     def text(self) -> str:

@@ -43,7 +43,7 @@ class Ledger(Generic[Line]):
 
     - `item` (the default): each line is about the item that its field `item` names, and so is its user's
     - `items`: each line is an item, with `id` and `user_id`
-    - `views`: each line tells whose profile (`user_id`) was shown with an `item`
+    - `views`: each line tells whose profile (`user_id`) was shown with an `item`, and who lent to it (`neighbours`)
     - `parts`: texts of profiles, by `key`; they go with the last view that shows them
     - `nobody`: nothing in it is anybody's
     """
@@ -76,7 +76,7 @@ class Ledger(Generic[Line]):
 _FIELDS: dict[About, tuple[str, ...]] = {
     "item": ("item",),
     "items": ("id", "user_id"),
-    "views": ("item", "user_id", "parts"),
+    "views": ("item", "user_id", "parts", "neighbours"),
     "parts": ("key", "text"),
     "nobody": (),
 }

@@ -40,6 +40,8 @@ class ViewLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Pieces of history that hold a text of the item, and so are not among the parts."""
     closeness: str | None = None
     """What a stranger has in common with the user."""
+    neighbours: tuple[str, ...] = ()
+    """Similar users from whose history it was filled up, or was written with."""
     missing: str | None = None
     """Why the item has no such view."""
 
@@ -90,6 +92,7 @@ def add_views(
                 dropped=view.dropped,
                 withheld=view.withheld,
                 closeness=view.closeness,
+                neighbours=view.neighbours,
             )
         )
     writer.add(PARTS, parts)

@@ -40,7 +40,7 @@ class Profiles:
     ) -> None:
         loaded = load_benchmark(benchmark, data_dir=data_dir)
         self.spec = parse_view(view or _richest(loaded))
-        if not self.spec.is_profile or any(self.spec.shows(kind) for kind in WRITTEN):
+        if not self.spec.is_profile or self.spec.neighbours or any(self.spec.shows(kind) for kind in WRITTEN):
             raise PalateError(
                 f"the view {self.spec.name!r} cannot be built for a request: take posts, judgements, demographics, "
                 "values or user, or some of them with + between"

@@ -10,6 +10,7 @@ import msgspec
 from palate.data import History, Item, text_key
 from palate.engine import Failure
 from palate.records import Benchmark, Comparison, Judgement, PalateError, Part, Post, User, View
+from palate.views._neighbours import Lack, Neighbours
 from palate.views._render import (
     Budget,
     aspect_part,
@@ -52,6 +53,18 @@ class _Subject(msgspec.Struct, frozen=True):
     """For a stranger, how many pieces of each kind should be how near to the item, as the user's own are."""
 
 
+class _History(msgspec.Struct):
+    """What of somebody's history one item is shown with."""
+
+    parts: list[list[Part]] = []
+    """For each piece of the view that is history, its parts in order of relevance."""
+    events: list[Post | Judgement] = []
+    """What those parts show, as far as it is the person's own."""
+    withheld: int = 0
+    neighbours: set[str] = set()
+    """Whose history fills up these parts, or what a writer read."""
+
+
 class ViewBuilder:
     """Builds any view of any item of one benchmark; the same item always gets the same view.
 
@@ -79,6 +92,7 @@ class ViewBuilder:
         self._count = counter(budget.unit) if budget else None
         self.history = History(whole or benchmark)
         self._strangers = Strangers(whole or benchmark, set(benchmark.users), self.history, seed=seed)
+        self._neighbours = Neighbours(benchmark.users, self._strangers, self.history, self.retriever)
         self._matched: dict[tuple[ViewSpec, str], list[_Subject]] = {}
         self._category_of: dict[str, str] = {}
         for asked in ((whole or benchmark).comparisons, (whole or benchmark).completions):
@@ -96,6 +110,10 @@ class ViewBuilder:
         name = self._benchmark.card.name
         if spec.whose == "swapped" and len(users) < 2:
             raise PalateError(f"the view {spec.name!r} needs a stranger, and {name} has one user only")
+        if spec.neighbours and len(users) < 2:
+            raise PalateError(f"the view {spec.name!r} needs similar users, and {name} has one user only")
+        if spec.neighbours and self.retriever.name == "recent":
+            raise PalateError("the retriever 'recent' cannot tell which users are similar; use bm25 or minilm")
         if spec.whose == "twin" and not any(item.twin for item in self._benchmark.comparisons):
             raise PalateError(f"the view {spec.name!r} needs twins, and {name} has none; use swapped instead")
         if spec.whose == "co-annotator" and not self._strangers.share_pairs(self._benchmark.comparisons):
@@ -129,32 +147,50 @@ class ViewBuilder:
         Retrieval happens for all items at once.
         """
         whose = [self._whose(spec, item, draw) for item in items]
-        ranked, withheld = self._ranked_histories(spec.pieces, items, whose)
-        written = self._written(spec, items, whose)
+        shown = self._histories(spec.pieces, items, whose, neighbours=spec.neighbours)
+        written = self._written(spec, items, whose, shown)
         return [
-            subject if isinstance(subject, Missing) else self._view(spec, item, subject, histories, words, held_back)
-            for item, subject, histories, words, held_back in zip(items, whose, ranked, written, withheld, strict=True)
+            subject if isinstance(subject, Missing) else self._view(spec, item, subject, history, words)
+            for item, subject, history, words in zip(items, whose, shown, written, strict=True)
         ]
 
     def _written(
-        self, spec: ViewSpec, items: Sequence[Item], whose: Sequence[_Subject | Missing]
+        self,
+        spec: ViewSpec,
+        items: Sequence[Item],
+        whose: Sequence[_Subject | Missing],
+        shown: Sequence[_History],
     ) -> list[dict[str, list[Part] | Failure]]:
         """What a language model wrote for each item, by kind. A persona is the same for all of a user's items
-        that see the same history; a plan is made for the question."""
+        that see the same history; a plan is made for the question. The neighbours of whom the writer read are added
+        to those who are shown."""
         found: list[dict[str, list[Part] | Failure]] = [{} for _ in items]
         kinds = [kind for kind in WRITTEN if spec.shows(kind)]
         if not kinds or self._writer is None:
             return found
         if "plan" in kinds:
-            read, _ = self._ranked_histories(READ_BY_WRITER, items, whose)
-            plans = self._writer.plans([_flat(parts) for parts in read], [item.prompt for item in items])
-            for one, parts in zip(found, plans, strict=True):
+            read = self._read_by_writer(spec, items, whose, shown, self.retriever)
+            for one, parts in zip(found, self._writer.plans(read, [item.prompt for item in items]), strict=True):
                 one["plan"] = parts
         if "persona" in kinds:
-            recent, _ = self._ranked_histories(READ_BY_WRITER, items, whose, make_retriever("recent"))
-            for one, parts in zip(found, self._writer.personas([_flat(p) for p in recent]), strict=True):
+            read = self._read_by_writer(spec, items, whose, shown, make_retriever("recent"))
+            for one, parts in zip(found, self._writer.personas(read), strict=True):
                 one["persona"] = parts
         return found
+
+    def _read_by_writer(
+        self,
+        spec: ViewSpec,
+        items: Sequence[Item],
+        whose: Sequence[_Subject | Missing],
+        shown: Sequence[_History],
+        retriever: Retriever,
+    ) -> list[list[Part]]:
+        """The person's own parts before those of others, which give way first where room is short."""
+        read = self._histories(READ_BY_WRITER, items, whose, retriever, neighbours=spec.neighbours)
+        for beside, history in zip(shown, read, strict=True):
+            beside.neighbours |= history.neighbours
+        return [sorted((part for some in one.parts for part in some), key=lambda part: part.borrowed) for one in read]
 
     def _whose(self, spec: ViewSpec, item: Item, draw: int) -> _Subject | Missing:
         own = self._benchmark.users[item.user_id]
@@ -246,6 +282,8 @@ class ViewBuilder:
         pieces = list(spec.pieces)
         if any(piece.kind in WRITTEN for piece in pieces):
             pieces += READ_BY_WRITER
+        if spec.neighbours:  # neighbours are found by these too
+            pieces += (Piece("demographics"), Piece("values"))
         amounts: dict[str, int] = {}
         for piece in pieces:
             if piece.kind in ("posts", "judgements"):
@@ -271,37 +309,76 @@ class ViewBuilder:
         judgements = self.history.judgements(user, item)
         return judgements.events, judgements.withheld
 
-    def _ranked_histories(
+    def _histories(
         self,
         pieces: Sequence[Piece],
         items: Sequence[Item],
         whose: Sequence[_Subject | Missing],
         retriever: Retriever | None = None,
-    ) -> tuple[list[list[list[Part]]], list[int]]:
-        """For each item, for each history piece of the view, its parts in order of relevance; and how many pieces
-        were withheld from it."""
-        ranked: list[list[list[Part]]] = [[] for _ in items]
-        withheld = [0] * len(items)
+        *,
+        neighbours: int = 0,
+    ) -> list[_History]:
+        """What each item is shown of the history, filled up from so many neighbours where it is less than it might
+        be."""
+        retriever, pieces = retriever or self.retriever, [piece for piece in pieces if piece.kind in HISTORY]
+        found = [_History() for _ in items]
         for piece in pieces:
-            if piece.kind not in ("posts", "judgements"):
-                continue
             events: list[list[Post] | list[Judgement]] = []
-            for index, (item, subject) in enumerate(zip(items, whose, strict=True)):
+            for one, item, subject in zip(found, items, whose, strict=True):
                 shown, held_back = (
                     ([], 0) if isinstance(subject, Missing) else self._visible(subject.user, piece.kind, item)
                 )
                 events.append(shown)
-                withheld[index] += held_back
+                one.withheld += held_back
             searches = [_search(piece.kind, item, history) for item, history in zip(items, events, strict=True)]
-            orders = rank(retriever or self.retriever, searches)
-            for parts, item, history, order, subject in zip(ranked, items, events, orders, whose, strict=True):
+            orders = rank(retriever, searches)
+            for one, item, history, order, subject in zip(found, items, events, orders, whose, strict=True):
                 most = 0 if isinstance(subject, Missing) else subject.amounts[piece.kind]
                 most = most if piece.most is None else min(most, piece.most)
                 shown_first = [history[index] for index in order]
                 if not isinstance(subject, Missing) and piece.kind in subject.near:
                     shown_first = self._alike(shown_first, item, subject.near[piece.kind])
-                parts.append([_part(event) for event in shown_first[:most]])
-        return ranked, withheld
+                one.events += shown_first[:most]
+                one.parts.append([_part(event) for event in shown_first[:most]])
+        if neighbours:
+            self._fill_up(found, pieces, items, whose, retriever, neighbours)
+        return found
+
+    def _fill_up(
+        self,
+        found: Sequence[_History],
+        pieces: Sequence[Piece],
+        items: Sequence[Item],
+        whose: Sequence[_Subject | Missing],
+        retriever: Retriever,
+        neighbours: int,
+    ) -> None:
+        """Add to each history what it is short of, from the most similar users: of all that these have, what fits the
+        question best."""
+        short: list[tuple[_History, Lack]] = []
+        for one, item, subject in zip(found, items, whose, strict=True):
+            kinds = [piece.kind for piece, own in zip(pieces, one.parts, strict=True) if len(own) < (piece.most or 0)]
+            if kinds and not isinstance(subject, Missing):
+                short.append((one, Lack(item, subject.user, one.events, kinds)))
+        nearest = self._neighbours.nearest([lack for _, lack in short], neighbours)
+        for place, piece in enumerate(pieces):
+            lenders: list[list[tuple[str, Post | Judgement]]] = []
+            for (one, lack), users in zip(short, nearest, strict=True):
+                lent: list[tuple[str, Post | Judgement]] = []
+                for user in users[::-1] if piece.kind in lack.kinds else ():  # of equals the last, the most similar
+                    events, held_back = self._visible(user, piece.kind, lack.item)
+                    lent += [(user.id, event) for event in events]
+                    one.withheld += held_back
+                lenders.append(lent)
+            searches = [
+                _search(piece.kind, lack.item, [event for _, event in lent])
+                for (_, lack), lent in zip(short, lenders, strict=True)
+            ]
+            for (one, _), lent, order in zip(short, lenders, rank(retriever, searches), strict=True):
+                for index in order[: (piece.most or 0) - len(one.parts[place])]:
+                    lender, event = lent[index]
+                    one.parts[place].append(_part(event, borrowed=True))
+                    one.neighbours.add(lender)
 
     def _alike(self, history: Sequence[Post | Judgement], item: Item, near: Counter[int]) -> list[Post | Judgement]:
         """A stranger's history with as many near and far pieces in front as the user's own view shows."""
@@ -319,9 +396,8 @@ class ViewBuilder:
         spec: ViewSpec,
         item: Item,
         subject: _Subject,
-        histories: list[list[Part]],
+        history: _History,
         written: dict[str, list[Part] | Failure],
-        withheld: int,
     ) -> View | Missing:
         user = subject.user
         fixed: list[Part | None] = []
@@ -340,24 +416,21 @@ class ViewBuilder:
                     return Missing("this item has no rubric aspects")
                 fixed.extend(aspect_part(aspect) for aspect in item.privileged.aspects)
         shown = [part for part in fixed if part is not None]
-        wanted = len(shown) + sum(map(len, histories))
+        wanted = len(shown) + sum(map(len, history.parts))
         if self._budget and self._count:
-            shown = fit(shown, histories, self._budget.amount, self._count)
+            shown = fit(shown, history.parts, self._budget.amount, self._count)
         else:
-            shown += [part for parts in histories for part in parts]
+            shown += [part for parts in history.parts for part in parts]
         return View(
             name=spec.name,
             parts=tuple(shown),
             user_id=user.id if spec.pieces else None,
             by_name=spec.shows("user"),
             dropped=wanted - len(shown),
-            withheld=withheld,
+            withheld=history.withheld,
             closeness=subject.closeness,
+            neighbours=tuple(sorted(history.neighbours)),
         )
-
-
-def _flat(parts: Sequence[Sequence[Part]]) -> list[Part]:
-    return [part for some in parts for part in some]
 
 
 def _choices(benchmark: Benchmark) -> Mapping[str, int]:
@@ -376,5 +449,7 @@ def _searched(event: Post | Judgement) -> str:
     return event.text if isinstance(event, Post) else event.prompt
 
 
-def _part(event: Post | Judgement) -> Part:
-    return post_part(event) if isinstance(event, Post) else judgement_part(event)
+def _part(event: Post | Judgement, *, borrowed: bool = False) -> Part:
+    if isinstance(event, Post):
+        return post_part(event, borrowed=borrowed)
+    return judgement_part(event, borrowed=borrowed)

@@ -28,19 +28,25 @@ def values_part(user: User) -> Part | None:
     return Part(kind="values", text=f"This user values: {values}", content=values, fields={"values": list(user.values)})
 
 
-def post_part(post: Post) -> Part:
+def post_part(post: Post, *, borrowed: bool = False) -> Part:
     """A post as it was written, with its date."""
     dated = f" ({post.date})" if post.date else ""
-    return Part(kind="post", id=post.id, text=f"This user wrote{dated}:\n{post.text}", content=post.text)
+    text = f"{_who(borrowed)} wrote{dated}:\n{post.text}"
+    return Part(kind="post", id=post.id, text=text, content=post.text, borrowed=borrowed)
 
 
-def judgement_part(judgement: Judgement) -> Part:
+def judgement_part(judgement: Judgement, *, borrowed: bool = False) -> Part:
     """What was asked, what the user took over what, and why."""
-    lines = [f"This user was asked or asked: {judgement.prompt}", f"They preferred: {judgement.chosen}"]
+    lines = [f"{_who(borrowed)} was asked or asked: {judgement.prompt}", f"They preferred: {judgement.chosen}"]
     lines += [f"They did not prefer: {response}" for response in judgement.rejected]
     if judgement.reason:
         lines.append(f"Their reason: {judgement.reason}")
-    return Part(kind="judgement", id=judgement.id, text="\n".join(lines), judgement=judgement)
+    text = "\n".join(lines)
+    return Part(kind="judgement", id=judgement.id, text=text, judgement=judgement, borrowed=borrowed)
+
+
+def _who(borrowed: bool) -> str:
+    return "Somebody with similar taste" if borrowed else "This user"
 
 
 def aspect_part(aspect: Aspect) -> Part:

@@ -18,6 +18,8 @@ STRANGERS = 3
 HISTORY = ("posts", "judgements")
 PLAIN = ("demographics", "values", "oracle", "user")
 """`user` shows no words: it only says who it is, for models that were trained on this user."""
+NEIGHBOURS = "neighbours"
+"""Fills up the history of a view, or what its writer reads, from so many similar users."""
 WRITTEN = ("persona", "plan")
 """Views that a language model writes from the history."""
 VIEWS = {
@@ -30,6 +32,7 @@ VIEWS = {
     "oracle": "The true rubric of the item: what perfect knowledge would bring.",
     "persona": "A portrait that a language model writes from the history.",
     "plan": "What a good answer should do, written by a language model from the history.",
+    "neighbours": "judgements:4+neighbours:3 fills up what is short of four from the three most similar users.",
     "swapped": "The profile of a stranger, in place of the user's own.",
     "twin": "The profile of whoever has the opposite label.",
     "co-annotator": "The profile of somebody else who judged the same pair.",
@@ -63,6 +66,11 @@ class ViewSpec(msgspec.Struct, frozen=True, kw_only=True):
         return any(piece.kind == kind for piece in self.pieces)
 
     @property
+    def neighbours(self) -> int:
+        """From how many similar users the history is filled up."""
+        return next((piece.most or 0 for piece in self.pieces if piece.kind == NEIGHBOURS), 0)
+
+    @property
     def is_profile(self) -> bool:
         """Whether it shows the user's own history or traits, and so can be swapped with a stranger's."""
         return self.whose == "own" and bool(self.pieces) and not self.shows("oracle")
@@ -88,21 +96,37 @@ def parse_view(text: str, *, strangers: int = STRANGERS) -> ViewSpec:
     repeated = {piece.kind for piece in pieces if sum(piece.kind == other.kind for other in pieces) > 1}
     if repeated:
         raise PalateError(f"the view {name!r} names {', '.join(sorted(repeated))} twice")
+    if any(piece.kind == NEIGHBOURS for piece in pieces):
+        _require_something_to_fill(pieces, name)
     return ViewSpec(name=name, pieces=pieces)
 
 
 def _parse_piece(text: str, view: str) -> Piece:
     kind, colon, number = text.strip().partition(":")
-    if kind not in (*HISTORY, *PLAIN, *WRITTEN):
+    if kind not in (*HISTORY, *PLAIN, *WRITTEN, NEIGHBOURS):
         where = "" if text == view else f" (in {view!r})"
         raise unknown_name("view", kind + where, VIEWS, hint="Combine them with +, as in values+posts:5.")
-    if not colon:
+    if not colon and kind != NEIGHBOURS:
         return Piece(kind)
-    if kind not in HISTORY:
+    if kind not in (*HISTORY, NEIGHBOURS):
         raise PalateError(f"the view {kind!r} takes no number; {text!r} was given")
     if not (number.isascii() and number.isdigit()) or int(number) < 1:
         raise PalateError(f"the view {text!r} needs a whole number from 1 after the colon, as in {kind}:5")
     return Piece(kind, int(number))
+
+
+def _require_something_to_fill(pieces: Sequence[Piece], view: str) -> None:
+    whole = [piece.kind for piece in pieces if piece.kind in HISTORY and piece.most is None]
+    if whole:
+        raise PalateError(
+            f"the view {view!r} shows all {whole[0]}, so it cannot be said when neighbours should fill them up; say up "
+            f"to how many: {whole[0]}:4"
+        )
+    if not any(piece.kind in (*HISTORY, *WRITTEN) for piece in pieces):
+        raise PalateError(
+            f"the view {view!r} has no history that neighbours could fill up; join them to posts:5, judgements:4, "
+            "persona or plan, as in plan+neighbours:3"
+        )
 
 
 def drawn(views: Iterable[ViewSpec]) -> list[tuple[ViewSpec, int]]:

@@ -66,18 +66,22 @@ class Strangers:
             for item in items
         )
 
-    def of(self, item: Item, *, co_annotators: bool = False) -> Iterator[tuple[str, Closeness]]:
-        """Strangers for this item with what they share with the user, the nearest circle first."""
-        avoided = {item.user_id, *self._avoided.get(item.user_id, ())}
+    def of(self, item: Item, *, co_annotators: bool = False, to: str | None = None) -> Iterator[tuple[str, Closeness]]:
+        """Strangers for this item with what they share with the user, the nearest circle first.
+
+        With `to`, strangers to that person, who are the same for all items of a category, and to the user.
+        """
+        user = to or item.user_id
+        avoided = {item.user_id, user, *self._avoided.get(item.user_id, ()), *self._avoided.get(user, ())}
         avoided |= {user for text in responses_of(item) for user in self._authors.get(text_key(text), ())}
-        draw = random.Random(f"{self._seed}\x00{item.id}".encode("utf-8", "surrogatepass"))
-        for closeness, users in self._of_pair(item) if co_annotators else self._circles(item.user_id, item.category):
-            for user in draw.sample(users, min(len(users), TRIED)):
-                if user in avoided:
+        draw = random.Random(f"{self._seed}\x00{to or item.id}".encode("utf-8", "surrogatepass"))
+        for closeness, users in self._of_pair(item) if co_annotators else self._circles(user, item.category):
+            for other in draw.sample(users, min(len(users), TRIED)):
+                if other in avoided:
                     continue
-                avoided.add(user)
-                if user in self._users and not self._history.wrote(self._whole.users[user], item):
-                    yield user, closeness
+                avoided.add(other)
+                if other in self._users and not self._history.wrote(self._whole.users[other], item):
+                    yield other, closeness
 
     def _of_pair(self, item: Item) -> list[tuple[Closeness, list[str]]]:
         users = self._by_pair.get(_pair(item), set()) if isinstance(item, Comparison) else set()

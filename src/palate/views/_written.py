@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from palate.engine import Failure, LanguageModel, Sampling, Turn, WriteRequest, Written
 from palate.records import Part
 
+OWN = "Here is what one person wrote and chose before."
+BORROWED = "Here is what people whose taste is similar to this person's wrote and chose before."
 PERSONA = (
-    "Here is what one person wrote and chose before.\n\n{history}\n\n"
+    "{history}\n\n"
     "Describe this person in at most 80 words: what they care about, what they like and dislike, how they want "
     "things explained. Write only the description."
 )
 PLAN = (
-    "Here is what one person wrote and chose before.\n\n{history}\n\nNow this person asks:\n\n{prompt}\n\n"
+    "{history}\n\nNow this person asks:\n\n{prompt}\n\n"
     "List at most five things that this person would look for in an answer, one a line, each in a few words. "
     "Write only the list."
 )
@@ -100,15 +102,16 @@ def _turns(text: str) -> tuple[Turn, ...]:
 
 
 def _shown(history: Sequence[Part]) -> str:
-    """Whole parts, as many as fit, so that no post is cut in the middle."""
-    kept: list[str] = []
+    """Whole parts, as many as fit, so that no post is cut in the middle; the person's own apart from borrowed ones."""
+    kept: list[Part] = []
     room = SHOWN
     for part in history:
         if len(part.text) > room and kept:
             break
-        kept.append(part.text)
+        kept.append(part)
         room -= len(part.text)
-    return "\n\n".join(kept)
+    own, borrowed = ([part.text for part in kept if part.borrowed == whose] for whose in (False, True))
+    return "\n\n".join([*([OWN, *own] if own else []), *([BORROWED, *borrowed] if borrowed else [])])
 
 
 def _listed(text: str) -> list[str]:

@@ -217,7 +217,7 @@ class PpoExperiment(Experiment[PpoSettings, PpoSummary]):
         return TRAINED.format(path=run.folder) if trained else None
 
     def may_tell_of_anybody(self, run: Run[PpoSettings]) -> Sequence[Ledger[Any]]:
-        """What a policy writes that was trained while strangers were shown."""
+        """What a policy writes that was trained while strangers or neighbours were shown."""
         return (HELD_OUT,) if _showed_strangers(run) else ()
 
     def left_after_forgetting(self, run: Run[PpoSettings]) -> list[str]:
@@ -227,7 +227,7 @@ class PpoExperiment(Experiment[PpoSettings, PpoSummary]):
 
 
 def _showed_strangers(run: Run[PpoSettings]) -> bool:
-    return any(view.whose != "own" for view in (run.settings.view, run.settings.policy_view))
+    return any(view.whose != "own" or view.neighbours for view in (run.settings.view, run.settings.policy_view))
 
 
 PPO = PpoExperiment()
