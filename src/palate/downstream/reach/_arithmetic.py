@@ -62,8 +62,10 @@ def covariances(one: Floats, other: Floats) -> Floats:
     return np.where(freedom > 0, np.nansum(first * second, axis=1) / np.maximum(freedom, 1), np.nan)
 
 
-def gains(half: NDArray[np.intp], along: Direction, of: Direction) -> Floats:
+def gains(half: NDArray[np.intp], along: Direction, of: Direction, step: Direction | None = None) -> Floats:
     """What a step along the gradient of one pay brings in another, for each unit of sqrt(2 KL).
+
+    With `step`, the step has the length that a unit along that one has: what two gradients bring can be subtracted.
 
     A value for each item, nan where it has none. Their mean is the gain. They spread as the gain itself does when
     other people are drawn, to first order (the delta method): each item counts as one that is read,
@@ -71,14 +73,11 @@ def gains(half: NDArray[np.intp], along: Direction, of: Direction) -> Floats:
     gradient came from. The last is cov(slopes along y's own gradient, pay), since the product of two gradients is the
     same from both sides.
     """
-    values = np.full(len(half), np.nan)
+    values, parts = np.full(len(half), np.nan), np.zeros(len(half))
     scale = deviation(along.scores)
-    if not scale:
-        return values
     read = covariances(along.slopes, of.scores)
-    source = covariances(of.slopes, along.scores) * deviation(of.scores) / scale
-    total, freedom = squares(along.slopes)
-    parts = np.zeros(len(half))
+    source = covariances(of.slopes, along.scores) * (deviation(of.scores) / scale if scale else 0.0)
+    total, freedom = squares((step or along).slopes)
     for side in (0, 1):
         mine, others = (half == side) & ~np.isnan(read), (half != side) & ~np.isnan(source)
         variance = total[mine].sum() / max(freedom[mine].sum(), 1.0)

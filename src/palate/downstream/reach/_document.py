@@ -32,14 +32,15 @@ from palate.stats import PairedTest
 
 FOOTNOTE = (
     "In critic points for each root-nat, a unit of sqrt(2 KL) from the untrained policy, to first order. Reach: what "
-    "the reward's gradient brings people who gave none of it, less what it brings where the reward saw strangers. "
+    "the reward's gradient brings people who gave none of it (own view), less what a step of the same length brings "
+    "along the gradient of the reward that saw strangers. "
     "If followed: what a policy would gain that could follow the reward perfectly. Agrees: how often the reward orders "
     "two texts of a prompt as the critic does. * is q < .05 over all tests of the run; intervals are 95% and resample "
     "users."
 )
 RISE = (
     "In deviations of the reward within prompts, for each root-nat; 1 is the most there can be. Personal: the own "
-    "view's gradient less strangers'."
+    "view's gradient less strangers', by a step of the same length."
 )
 
 

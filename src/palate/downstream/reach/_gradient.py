@@ -3,7 +3,7 @@
 The gradient is that of PPO's first update: the mean over texts of advantage times the gradient of log pi(text), all
 tokens alike; the divergence from the reference has no gradient there. Everything is read in float32, since a step so
 small is lost in the rounding of bfloat16. The slopes that come back are the change of log pi over the length of the
-step.
+step; the weights are moved as far back as forth, so that they are exact to second order.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ class PolicyGradient:
         self.policy, self.texts = policy, texts
         self._pieces = Pieces(training.batch_tokens, self._clear)
         self._start = {name: one.clone() for name, one in policy.learned().items()}
-        self._before: dict[tuple[int, ...], Floats] = {}
 
     def slopes(
         self, source: Sequence[int], advantages: Floats, target: Sequence[int], tell: Callable[[float], None]
@@ -66,18 +65,15 @@ class PolicyGradient:
         """
         if not np.any(advantages):
             return np.zeros(len(target))
-        before = self._untouched(target)
         try:
             self._gradient(source, advantages, tell)
             gradient = {name: one.grad for name, one in self._named() if one.grad is not None}
             self._clear()
-            length = self._length(gradient, target, before)
-            self._move(gradient, length)
-            moved = self._log_probabilities(target, lambda part: tell(0.7 + 0.3 * part))
+            length = self._length(gradient, target)
+            return self._change(gradient, length, target, lambda part: tell(0.6 + 0.4 * part)) / length
         finally:
             self._clear()
             self.policy.put(self._start)
-        return (moved - before) / length
 
     def _named(self) -> list[tuple[str, Tensor]]:
         return list(zip(self._start, self.policy.parameters, strict=True))
@@ -99,7 +95,7 @@ class PolicyGradient:
             with steady_attention():  # for what checkpoints compute again
                 (weights * logs).sum().backward()  # type: ignore[no-untyped-call]
             done[0] += len(places)
-            tell(0.7 * done[0] / len(paid))
+            tell(0.6 * done[0] / len(paid))
 
         with _tensor_cores(self.policy.torch_device):
             self._pieces.each(self.texts, paid, self._item, learn, TOO_MUCH)
@@ -111,14 +107,26 @@ class PolicyGradient:
             if name in gradient:
                 torch.add(self._start[name], gradient[name], alpha=length, out=one)
 
-    def _length(self, gradient: dict[str, Tensor], target: Sequence[int], before: Floats) -> float:
+    def _change(
+        self,
+        gradient: dict[str, Tensor],
+        length: float,
+        places: Sequence[int],
+        tell: Callable[[float], None] = lambda part: None,
+    ) -> Floats:
+        """Of log pi by a step, as half the way from a step back to a step forth: curvature cancels."""
+        self._move(gradient, length)
+        forth = self._log_probabilities(places, lambda part: tell(part / 2))
+        self._move(gradient, -length)
+        return (forth - self._log_probabilities(places, lambda part: tell(0.5 + part / 2))) / 2
+
+    def _length(self, gradient: dict[str, Tensor], target: Sequence[int]) -> float:
         """Of a step that moves the texts of some target prompts by about STEP."""
         probed = target[:PROBED]
         norm, weights = (_norm(part.values()) for part in (gradient, self._start))
         length = 1e-4 * weights / norm
         for _ in range(PROBES):
-            self._move(gradient, length)
-            spread = self._spread(probed, self._log_probabilities(probed) - before[:PROBED])
+            spread = self._spread(probed, self._change(gradient, length, probed))
             if 0.5 < spread / STEP < 2:
                 break
             length *= min(max(STEP / spread, 1e-2), 1e2) if np.isfinite(spread) and spread else 1e-2
@@ -131,13 +139,6 @@ class PolicyGradient:
             rows.setdefault(self.texts[place].item, []).append(change)
         widest = max(map(len, rows.values()))
         return deviation(np.array([row + [np.nan] * (widest - len(row)) for row in rows.values()]))
-
-    def _untouched(self, places: Sequence[int]) -> Floats:
-        """Log pi of the untrained policy; kept, since every gradient asks."""
-        key = tuple(places)
-        if key not in self._before:
-            self._before[key] = self._log_probabilities(places)
-        return self._before[key]
 
     @torch.no_grad()
     def _log_probabilities(self, places: Sequence[int], tell: Callable[[float], None] = lambda part: None) -> Floats:

@@ -19,11 +19,11 @@ class RewardReach(msgspec.Struct, frozen=True, kw_only=True):
 
     rm: str
     reach: PairedTest | None
-    """The personal part of `pays`: what the gradient with the own view brings beyond that with strangers' views."""
+    """The personal part of `pays`: less what a step of the same length brings along the gradient with strangers'."""
     pays: PairedTest | None
     """What a step along its gradient with the own view brings in the critic's score, in points."""
     pays_stranger: PairedTest | None
-    """The same along the gradient of the reward that sees strangers."""
+    """The same along the gradient of the reward that sees strangers, by a step of the same length."""
     rise_reach: PairedTest | None
     """The personal part of `rise`."""
     rise: PairedTest | None

@@ -173,8 +173,8 @@ def summarise_reach(run: Run[ReachSettings]) -> ReachSummary:
 def reach_columns(measured: ReachArrays, rm: str) -> Iterator[Floats]:
     """A value for each item, in the order of `TESTS`."""
     own, stranger = (measured.reward(rm, view.name) for view in (measured.settings.view, measured.settings.stranger))
-    pays, other_pays = (gains(measured.half, along, measured.critic) for along in (own, stranger))
-    rise, other_rise = (in_deviations(gains(measured.half, along, own), own.scores) for along in (own, stranger))
+    pays, other_pays = (gains(measured.half, along, measured.critic, own) for along in (own, stranger))
+    rise, other_rise = (in_deviations(gains(measured.half, along, own, own), own.scores) for along in (own, stranger))
     yield from (pays - other_pays, pays, other_pays, rise - other_rise, rise, other_rise)
     followed = covariances(own.scores, measured.critic.scores)
     yield in_deviations(followed, own.scores)
