@@ -1,7 +1,7 @@
 """Reward models whose quality is known, for studies on simulated users: parts of the truth, and the truth made worse.
 
-    rm = "./studies/zoo.py:Topics"        # in a plan that is run from the repository's folder
-    rm = "./studies/zoo.py:Noisy,deviation=1.0"     # with an error as large as the differences that people see
+rm = "./studies/zoo.py:Topics"        # in a plan that is run from the repository's folder
+rm = "./studies/zoo.py:Noisy,deviation=1.0"     # with an error as large as the differences that people see
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -43,7 +43,7 @@ class RunNumbers(NamedTuple):
 
 def run_numbers(run: Run[Any]) -> RunNumbers:
     """What a run of best-of-N, guided decoding, reach or policy training says of its reward model under each view."""
-    return {"best-of-n": _best_of_n, "guide": _guide, "ppo": _ppo, "reach": _reach}[run.experiment.kind](run)
+    return READERS[run.experiment.kind](run)
 
 
 def mean_columns(values: Floats) -> Floats:
@@ -137,3 +137,11 @@ def _reach(run: Run[ReachSettings]) -> RunNumbers:
     view = run.settings.view.name
     numbers = [ItemNumber(name, view, mean_columns(columns[name])) for name in ("reach", "pays", "rise", "followed")]
     return RunNumbers(arrays.items, numbers, sum(sum(line.tokens) for line in arrays.drawn))
+
+
+READERS: dict[str, Callable[[Run[Any]], RunNumbers]] = {
+    "best-of-n": _best_of_n,
+    "guide": _guide,
+    "reach": _reach,
+    "ppo": _ppo,
+}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from palate.data import load_benchmark
+from palate.data import load_benchmark, pairs_from_completions
 from palate.downstream import BEST_OF_N, GUIDE, PPO, REACH, best_of_n, guide, make_critic, ppo, reach
 from palate.engine import in_process, open_by_spec
 from palate.evaluation import EVALUATION, evaluate
 from palate.personal import Recipe, describe_model, parse_method
 from palate.records import Benchmark, PalateError
 from palate.rewards import load_reward_model
-from palate.runs import Progress, file_name, set_up
+from palate.runs import Experiment, Progress, file_name, set_up
 from palate.study._plan import BestOfN, Entry, Guide, Measure, Models, Plan, Ppo, Predictor, Reach, Trained
 from palate.views import parse_view, resolve_views
 
@@ -85,6 +84,43 @@ def views_of(measure: Measure, model: Models | Trained) -> list[str]:
     return list(dict.fromkeys(own))
 
 
+class Benchmarks:
+    """The benchmarks of a plan, each read once."""
+
+    def __init__(self, data: Path | None) -> None:
+        self._data = data
+        self._read: dict[tuple[str, bool], Benchmark] = {}
+
+    def named(self, name: str) -> Benchmark:
+        """By name or path."""
+        if (name, False) not in self._read:
+            self._read[name, False] = load_benchmark(name, data_dir=self._data)
+        return self._read[name, False]
+
+    def of(self, measure: Measure) -> Benchmark:
+        """That of a measure. Reward models are scored on comparisons: where there is only what users wrote, on that
+        beside what others wrote for the same prompt."""
+        benchmark = self.named(measure.benchmark)
+        if benchmark.comparisons or not isinstance(measure, Predictor):
+            return benchmark
+        if (measure.benchmark, True) not in self._read:
+            self._read[measure.benchmark, True] = pairs_from_completions(benchmark)
+        return self._read[measure.benchmark, True]
+
+    def learned_from(self, model: Trained) -> Benchmark:
+        """What a model is trained on: all users, or the first ones by name."""
+        benchmark = self.named(model.data)
+        if model.users is None:
+            return benchmark
+        names = sorted(benchmark.users)[: model.users]
+        return msgspec.structs.replace(
+            benchmark,
+            comparisons=tuple(item for item in benchmark.comparisons if item.user_id in names),
+            completions=tuple(item for item in benchmark.completions if item.user_id in names),
+            users={user: benchmark.users[user] for user in names},
+        )
+
+
 class Workplace(msgspec.Struct, frozen=True, kw_only=True):
     """Where a study runs."""
 
@@ -94,12 +130,12 @@ class Workplace(msgspec.Struct, frozen=True, kw_only=True):
     data: Path | None = None
 
 
-def run_cell(plan: Plan, cell: Cell, place: Workplace, progress: Progress) -> str:
+def run_cell(plan: Plan, cell: Cell, place: Workplace, benchmarks: Benchmarks, progress: Progress) -> str:
     """Make the cell's run, or go on with it; the name of its folder comes back."""
     if not cell.measure:
-        return _train(plan, cell.model, place, progress)
+        return _train(plan, cell.model, place, benchmarks, progress)
     measure = next(one for one in plan.measures if one.name == cell.measure)
-    benchmark = _benchmark(measure.benchmark, place.data)
+    benchmark = benchmarks.of(measure)
     common: dict[str, Any] = {
         "retriever": plan.retriever,
         "writer": plan.writer,
@@ -148,41 +184,28 @@ def model_folder(place: Workplace, name: str) -> Path:
     return place.folder / MODELS / file_name(name)
 
 
-EXPERIMENT_OF = {Predictor: EVALUATION, BestOfN: BEST_OF_N, Guide: GUIDE, Ppo: PPO, Reach: REACH}
+EXPERIMENT_OF: dict[type[Measure], Experiment[Any, Any]] = {
+    Predictor: EVALUATION,
+    BestOfN: BEST_OF_N,
+    Guide: GUIDE,
+    Ppo: PPO,
+    Reach: REACH,
+}
 
 
-@lru_cache(maxsize=8)
-def _benchmark(name: str, data: Path | None) -> Benchmark:
-    return load_benchmark(name, data_dir=data)
-
-
-def _train(plan: Plan, name: str, place: Workplace, progress: Progress) -> str:
+def _train(plan: Plan, name: str, place: Workplace, benchmarks: Benchmarks, progress: Progress) -> str:
     model = next(one for one in plan.train if one.name == name)
     folder = model_folder(place, name)
     if not (folder / "model.json").exists():
         progress(f"training {name}", 0, 1)
-        data = learned_from(model, place.data)
+        data = benchmarks.learned_from(model)
         recipe = Recipe(features=model.features, base=model.base, seed=plan.seed)
         recipe.fit(model.method, data.comparisons, data.users).save(folder)
     describe_model(folder)
     return ""
 
 
-def learned_from(model: Trained, data: Path | None) -> Benchmark:
-    """The benchmark that a model is trained on, or its first users."""
-    benchmark = _benchmark(model.data, data)
-    if model.users is None:
-        return benchmark
-    names = sorted(benchmark.users)[: model.users]
-    return msgspec.structs.replace(
-        benchmark,
-        comparisons=tuple(item for item in benchmark.comparisons if item.user_id in names),
-        completions=tuple(item for item in benchmark.completions if item.user_id in names),
-        users={user: benchmark.users[user] for user in names},
-    )
-
-
-def faults(plan: Plan, data: Path | None) -> Iterator[str]:
+def faults(plan: Plan, benchmarks: Benchmarks) -> Iterator[str]:
     """Everything that would stop a cell and can be known before: names, files, views, critics, completions, memory."""
     for model in plan.models:
         if told := _fault(load_reward_model, model.rm):
@@ -191,17 +214,16 @@ def faults(plan: Plan, data: Path | None) -> Iterator[str]:
     for trained in plan.train:
         for told in filter(None, (_fault(parse_method, trained.method), *_wrong_views(trained.views))):
             yield f"train ({trained.name}): {told}"
-        if told := _fault(learned_from, trained, data):
+        if told := _fault(benchmarks.learned_from, trained):
             yield f"train ({trained.name}): {told}"
     for measure in plan.measures:
-        if told := _fault(_benchmark, measure.benchmark, data):
+        if told := _fault(benchmarks.of, measure):
             yield f"{measure.name}: {told}"
             continue
-        yield from (f"{measure.name}: {told}" for told in _faults_of(plan, measure, data))
+        yield from (f"{measure.name}: {told}" for told in _faults_of(plan, measure, benchmarks.of(measure)))
 
 
-def _faults_of(plan: Plan, measure: Measure, data: Path | None) -> Iterator[str]:
-    benchmark = _benchmark(measure.benchmark, data)
+def _faults_of(plan: Plan, measure: Measure, benchmark: Benchmark) -> Iterator[str]:
     views = dict.fromkeys(view for model in plan.models_of(measure) for view in _sound(views_of(measure, model)))
     if not isinstance(measure, Predictor):
         views |= dict.fromkeys(_sound([measure.policy_view or "none"]))
@@ -215,8 +237,6 @@ def _faults_of(plan: Plan, measure: Measure, data: Path | None) -> Iterator[str]
         if told:
             yield told
     if isinstance(measure, Predictor):
-        if not benchmark.comparisons:
-            yield f"{benchmark.card.name} has no comparisons to score reward models on"
         return
     if measure.critic is not None and (told := _fault(make_critic, measure.critic, benchmark)):
         yield told
@@ -240,7 +260,9 @@ def _policy_fits(measure: BestOfN | Guide | Ppo | Reach) -> None:
         trains = isinstance(measure, Ppo) and not measure.options.lora
         model.check_room(TRAINED_BYTES if trains else None)
     elif not isinstance(measure, BestOfN):
-        raise PalateError(f"the policy {measure.policy} is behind a server, which tells neither all next tokens nor weights")
+        raise PalateError(
+            f"the policy {measure.policy} is behind a server, which tells neither all next tokens nor weights"
+        )
 
 
 def _sound(views: Sequence[str]) -> list[str]:

@@ -45,8 +45,8 @@ def study_document(summary: StudySummary) -> Document:
         summary,
         name="Study",
         size=f"{count(len(summary.entries), 'entry', 'entries')}, {count(summary.cells, 'cell')}, seed {summary.seed}",
-        lead=f"{summary.title}. An entry is a reward model that sees one view of the user. Each is scored on benchmarks "
-        "and put to use; the question is whether the one predicts the other.",
+        lead=f"{summary.title}. An entry is a reward model that sees one view of the user. Each is scored on "
+        "benchmarks and put to use. Does the one predict the other?",
         facts={"primary predictor": summary.primary or ABSENT},
         unfinished="" if summary.complete else f"{count(len(summary.unfinished), 'cell')} are not finished.",
         findings=summary.findings,
@@ -86,7 +86,13 @@ def _agreement(summary: StudySummary) -> Section | None:
         titles=("predictor", *columns),
         words=1,
         rows=[
-            (row, *(_with_limits(found[row, column].spearman) if (row, column) in found else ABSENT for column in columns))
+            (
+                row,
+                *(
+                    _with_limits(found[row, column].spearman) if (row, column) in found else ABSENT
+                    for column in columns
+                ),
+            )
             for row in rows
         ],
         note="* clear of chance, q below .05 over the whole table",
@@ -105,8 +111,8 @@ def _agreement(summary: StudySummary) -> Section | None:
     return Section(
         title="What predicts what happens?",
         name="Agreement",
-        lead="Spearman's rank correlation over entries. The interval is for other reward models like these and for other "
-        "users; p compares with random orders.",
+        lead="Spearman's rank correlation over entries. The interval is for other reward models like these and for "
+        "other users; p compares with random orders.",
         blocks=[table if matrix is None else matrix, *([] if matrix is None else [_folded(table)])],
         terminal=True,
     )
@@ -135,8 +141,8 @@ def _predictors(summary: StudySummary) -> Section | None:
     return Section(
         title=f"Which number predicts best? Each against {summary.primary}",
         name="Which number",
-        lead="How much better each number's rank correlation is than that of the primary predictor, without the noise of "
-        "users. Both rest on the same entries, so the difference is tested as one.",
+        lead="How much better each number's rank correlation is than that of the primary predictor, without the noise "
+        "of users. Both rest on the same entries, so the difference is tested as one.",
         blocks=[
             Table(
                 titles=("what happens", "number", "difference", "95%", "p", "q", "entries"),
@@ -229,12 +235,19 @@ def _families(summary: StudySummary) -> Section | None:
     return Section(
         title="Within and between kinds of models",
         name="Families",
-        lead="One number over mixed kinds of models may hide that it does not hold within any of them, or that it holds "
-        "in one way in some and in the other way in others. The last two columns: how far off a line is that was fitted "
-        "on all other families, and how far off their mean is.",
+        lead="One number over mixed kinds of models may not hold within any of them, or hold in opposite ways in "
+        "different ones. The last two columns: how far off a line is that was fitted on all other families, and how "
+        "far off their mean is.",
         blocks=[
             Table(
-                titles=("what happens", "over", "rank correlation", "entries", "error of the line", "error of the mean"),
+                titles=(
+                    "what happens",
+                    "over",
+                    "rank correlation",
+                    "entries",
+                    "error of the line",
+                    "error of the mean",
+                ),
                 words=2,
                 headings=True,
                 rows=rows,
@@ -244,13 +257,27 @@ def _families(summary: StudySummary) -> Section | None:
 
 
 def _family_rows(one: FamilyAgreement) -> list[tuple[str, ...]]:
-    rows = [
-        (one.outcome, "all entries", _with_limits(one.pooled), str(one.models), figure(one.line_error), figure(one.mean_error)),
+    rows: list[tuple[str, ...]] = [
+        (
+            one.outcome,
+            "all entries",
+            _with_limits(one.pooled),
+            str(one.models),
+            figure(one.line_error),
+            figure(one.mean_error),
+        ),
         (one.outcome, "families, each about its mean", _with_limits(one.within), "", "", ""),
         (one.outcome, "means of families", _with_limits(one.between), "", "", ""),
     ]
     rows += [
-        (one.outcome, family.family, _with_limits(family.spearman), str(family.models), figure(family.line_error), figure(family.mean_error))
+        (
+            one.outcome,
+            family.family,
+            _with_limits(family.spearman),
+            str(family.models),
+            figure(family.line_error),
+            figure(family.mean_error),
+        )
         for family in one.families
     ]
     return rows
@@ -324,10 +351,9 @@ def _every_coefficient(summary: StudySummary) -> Section | None:
     return Section(
         title="All coefficients",
         name="Coefficients",
-        lead="Beside each, in brackets, what random orders get on average where that is not zero. Pairs: of two entries "
-        "whose outcomes clearly differ, how often the predictor has them in the right order. Separability: the share of "
-        "pairs that the predictor tells apart. Detectable: the smallest rank correlation that so many entries show with "
-        "a power of 80%.",
+        lead="In brackets, what random orders get on average. Pairs: of two entries whose outcomes clearly differ, how "
+        "often the predictor has them in the right order. Separability: the share of pairs that the predictor tells "
+        "apart. Detectable: the smallest rank correlation that so many entries show with a power of 80%.",
         blocks=[
             Table(
                 titles=(

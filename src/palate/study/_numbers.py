@@ -71,6 +71,8 @@ class _Read(NamedTuple):
 
     cell: Cell
     people: str
+    """The benchmark that they are of: runs on it share its users."""
+    version: str
     items: Sequence[Any]
     numbers: Sequence[ItemNumber]
     tokens: int
@@ -110,20 +112,21 @@ def read_numbers(plan: Plan, runs: Mapping[str, Path], cells: Sequence[Cell]) ->
 
 def _read(measure: Measure, cell: Cell, folder: Path) -> _Read:
     run = open_run(folder, EXPERIMENT_OF[type(measure)])
-    people = run.settings.content_hash
+    people, version = measure.benchmark, run.settings.content_hash
     if isinstance(measure, Predictor):
         ratings = Ratings.of(run)
-        return _Read(cell, people, ratings.items, list(_of_ratings(run, ratings)), 0)
+        return _Read(cell, people, version, ratings.items, list(_of_ratings(run, ratings)), 0)
     found = run_numbers(run)
-    return _Read(cell, people, found.items, found.numbers, found.tokens)
+    return _Read(cell, people, version, found.items, found.numbers, found.tokens)
 
 
 def _refuse_other_versions(read: Sequence[_Read], measures: Mapping[str, Measure]) -> None:
     """All runs on a benchmark of one name have to be on the same version of it."""
-    versions: dict[str, set[str]] = {}
+    versions: dict[tuple[str, bool], set[str]] = {}
     for one in read:
-        versions.setdefault(measures[one.cell.measure].benchmark, set()).add(one.people)
-    for name, hashes in versions.items():
+        scored = isinstance(measures[one.cell.measure], Predictor)  # perhaps on pairs that were made of it
+        versions.setdefault((one.people, scored), set()).add(one.version)
+    for (name, _), hashes in versions.items():
         if len(hashes) > 1:
             raise PalateError(
                 f"runs of this study are on {len(hashes)} versions of {name} ({', '.join(sorted(hashes))}), and cannot "
@@ -261,4 +264,3 @@ def _quantile(totals: Floats) -> Floats:
         between = np.where(high > low, (LOW - low) / (high - low), 0.0)
     value = np.where(above > 0, GRID[before] + np.clip(between, 0, 1) * (GRID[above] - GRID[before]), GRID[0])
     return np.where(np.isnan(shares[..., 0]), np.nan, value)
-

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,8 @@ Measure = Predictor | Use
 USES: dict[str, type[Use]] = {"best-of-n": BestOfN, "guide": Guide, "ppo": Ppo, "reach": Reach}
 
 
+SMALL = "small"
+"""The plan that is built in."""
 TABLES = ("models", "train", "predictors", "downstream")
 
 
@@ -227,9 +230,9 @@ class PlanError(PalateError):
 def read_plan(file: Path) -> Plan:
     """The plan in a file, with everything in it checked that can be checked without loading anything."""
     try:
-        raw = tomllib.loads(file.read_text(encoding="utf-8"))
+        raw = tomllib.loads(_text(file))
     except FileNotFoundError:
-        raise PalateError(f"there is no plan {file}. See docs/study.md for one to begin with.") from None
+        raise PalateError(f"there is no plan {file}. Try the one that is built in: palate study {SMALL}") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise PalateError(f"{file} cannot be read as TOML: {error}") from error
     faults: list[str] = []
@@ -254,6 +257,13 @@ def read_plan(file: Path) -> Plan:
     if faults := [*faults, *_inconsistent(plan)]:
         raise PlanError(file, faults)
     return plan
+
+
+def _text(file: Path) -> str:
+    """Of a file, or of the plan that is built in."""
+    if str(file) == SMALL and not file.exists():
+        return resources.files("palate.study").joinpath(f"{SMALL}.toml").read_text(encoding="utf-8")
+    return file.read_text(encoding="utf-8")
 
 
 def _table(name: str, number: int, table: Any, faults: list[str]) -> Iterator[Any]:
@@ -293,9 +303,9 @@ def _inconsistent(plan: Plan) -> Iterator[str]:
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield f"{what}: {name!r} is there twice; give one of them another name"
     folders = [file_name(model.name) for model in plan.train]
-    for model in plan.train:
-        if folders.count(file_name(model.name)) > 1:
-            yield f"train: {model.name!r} would share the folder {file_name(model.name)!r} with another; rename it"
+    for trained in plan.train:
+        if folders.count(file_name(trained.name)) > 1:
+            yield f"train: {trained.name!r} would share the folder {file_name(trained.name)!r} with another; rename it"
     same: dict[tuple[str, str], str] = {}
     for model in plan.models:
         for view in model.views:
@@ -314,4 +324,3 @@ def _inconsistent(plan: Plan) -> Iterator[str]:
                 yield f"{measure.name}: {unknown_name('model', name, known)}"
         if isinstance(measure, Ppo) and len(set(measure.seeds)) < len(measure.seeds):
             yield f"{measure.name}: a seed is there twice"
-

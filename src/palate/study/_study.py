@@ -13,12 +13,11 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from palate.data import load_benchmark
 from palate.records import PalateError, describe_error
 from palate.report import Document
 from palate.runs import Experiment, Ledger, Progress, Reading, Run, RunWriter, begin_run, no_progress
 from palate.runs._experiment import DEFAULT_READING
-from palate.study._cells import IN_CONTEXT, Cell, Workplace, cells_of, faults, run_cell
+from palate.study._cells import IN_CONTEXT, Benchmarks, Cell, Workplace, cells_of, faults, run_cell
 from palate.study._document import study_document
 from palate.study._plan import BestOfN, Plan, PlanError, Reach, read_plan
 from palate.study._results import StudySummary
@@ -50,14 +49,14 @@ class Watcher(Protocol):
     def ended(self, cell: Cell, seconds: float, failed: str | None) -> None:
         """A cell is finished, or failed for this reason."""
 
-    progress: Progress
-    """What the running cell is doing, where one runs at a time."""
+    def progress(self, what: str, done: int, total: int, /) -> None:
+        """What the running cell is doing, where one runs at a time."""
 
 
 class Silent:
     """Tells nobody."""
 
-    progress: Progress = staticmethod(no_progress)
+    progress = staticmethod(no_progress)
 
     def planned(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
         """Nothing to tell."""
@@ -98,8 +97,9 @@ def study(
     if not isinstance(plan, Plan):
         plan = read_plan(Path(plan))
     data = Path(data_dir) if data_dir else None
-    check_plan(plan, where, data)
-    run = _begin(plan, Path(out), data)
+    benchmarks = Benchmarks(data)
+    _refuse(plan, where, benchmarks)
+    run = _begin(plan, Path(out), benchmarks)
     place = Workplace(folder=run.folder, out=Path(out), data=data)
     cells = cells_of(plan)
     with run.writing() as writer:
@@ -113,7 +113,7 @@ def study(
             if at_once == 1 or len(phase) == 1:
                 for cell in phase:
                     watch.begun(cell)
-                    _keep(writer, cell, _try(plan, cell, place, watch.progress), watch)
+                    _keep(writer, cell, _try(plan, cell, place, benchmarks, watch.progress), watch)
             else:
                 _side_by_side(plan, phase, place, at_once, writer, watch)
     return STUDY.summarise(run)
@@ -121,20 +121,23 @@ def study(
 
 def check_plan(plan: Plan, where: object, data: Path | None = None) -> None:
     """Refuse a plan of which any cell could not run, with all faults at once."""
-    if wrong := list(dict.fromkeys(faults(plan, data))):
+    _refuse(plan, where, Benchmarks(data))
+
+
+def _refuse(plan: Plan, where: object, benchmarks: Benchmarks) -> None:
+    if wrong := list(dict.fromkeys(faults(plan, benchmarks))):
         raise PlanError(where, wrong)
 
 
-def _begin(plan: Plan, out: Path, data: Path | None) -> Run[StudySettings]:
-    benchmarks = {measure.benchmark: load_benchmark(measure.benchmark, data_dir=data) for measure in plan.measures}
-    benchmarks |= {model.data: load_benchmark(model.data, data_dir=data) for model in plan.train}
-    first = benchmarks[plan.measures[0].benchmark]
+def _begin(plan: Plan, out: Path, benchmarks: Benchmarks) -> Run[StudySettings]:
+    names = dict.fromkeys([*(measure.benchmark for measure in plan.measures), *(model.data for model in plan.train)])
+    first = benchmarks.named(plan.measures[0].benchmark)
     settings = StudySettings(
         benchmark=first.card,
         content_hash=first.content_hash,
         seed=plan.seed,
         plan=plan,
-        versions={name: benchmark.content_hash for name, benchmark in benchmarks.items()},
+        versions={name: benchmarks.named(name).content_hash for name in names},
     )
     return begin_run(out, STUDY, settings)
 
@@ -155,11 +158,11 @@ def _phases(plan: Plan, cells: Sequence[Cell]) -> list[list[Cell]]:
     return [phase for phase in (phases[0], *([cell] for cell in phases[1]), phases[2]) if phase]
 
 
-def _try(plan: Plan, cell: Cell, place: Workplace, progress: Progress) -> Ended:
+def _try(plan: Plan, cell: Cell, place: Workplace, benchmarks: Benchmarks, progress: Progress) -> Ended:
     started = time.monotonic()
     run, failed = "", None
     try:
-        run = run_cell(plan, cell, place, progress)
+        run = run_cell(plan, cell, place, benchmarks, progress)
     except PalateError as error:
         failed = str(error)
     except Exception as error:
@@ -174,7 +177,7 @@ def _device() -> str:
 
 
 def _keep(writer: RunWriter, cell: Cell, ended: Ended, watch: Watcher) -> None:
-    parts = sum(name == cell.name for name, _ in writer.keys(SECONDS))  # type: ignore[misc]
+    parts = sum(line.cell == cell.name for line in writer.lines(SECONDS).values())
     writer.add(SECONDS, [SecondsLine(cell=cell.name, part=parts, seconds=ended.seconds, device=ended.device)])
     if ended.failed is None:
         writer.add(CELLS, [CellLine(cell=cell.name, run=ended.run)])
@@ -261,13 +264,14 @@ class _Worker:
 def _serve(pipe: Connection, plan: bytes, place: bytes) -> None:
     """The life of a worker: it ends when nobody sends any more."""
     own, where = msgspec.json.decode(plan, type=Plan), msgspec.json.decode(place, type=Workplace)
+    benchmarks = Benchmarks(where.data)
     while True:
         try:
             cell = msgspec.json.decode(pipe.recv(), type=Cell)
         except (EOFError, KeyboardInterrupt):
             return
         try:
-            pipe.send(tuple(_try(own, cell, where, no_progress)))
+            pipe.send(tuple(_try(own, cell, where, benchmarks, no_progress)))
         except (KeyboardInterrupt, OSError):
             return
 

@@ -197,9 +197,7 @@ def _costs(run: Run[StudySettings], plan: Plan, numbers: Numbers, found: Sequenc
                 device=", ".join(sorted({line.device for line in own})),
                 tokens=numbers.tokens.get(measure.name, 0),
                 items=numbers.texts.get(measure.name, 0),
-                validity=next(
-                    (one.spearman for one in found if (one.predictor, one.outcome) == (first, last)), None
-                ),
+                validity=next((one.spearman for one in found if (one.predictor, one.outcome) == (first, last)), None),
             )
         )
     return costs
@@ -246,7 +244,9 @@ def _about_agreement(found: Sequence[Agreement], primary: Number | None) -> Iter
         if primary is None or one.predictor != primary.name or one.spearman is None:
             continue
         clear = one.spearman.q < CLEAR
-        told = f"rank correlation {_told(one.spearman)} over {one.models} entries, q = {chance_of_error(one.spearman.q)}"
+        told = (
+            f"rank correlation {_told(one.spearman)} over {one.models} entries, q = {chance_of_error(one.spearman.q)}"
+        )
         if clear and one.spearman.value > 0:
             yield Finding("good", f"{one.predictor} predicts {one.outcome}: {told}")
         elif clear:
@@ -269,12 +269,18 @@ def _about_predictors(
             continue
         agreement = next(one for one in found if (one.predictor, one.outcome) == (best.first, outcome))
         clear = best.q is not None and best.q < CLEAR
-        told = f"{COEFFICIENTS.with_interval(best.difference, best.low, best.high)}, q = {chance_of_error(best.q or 1.0)}"
+        told = (
+            f"{COEFFICIENTS.with_interval(best.difference, best.low, best.high)}, q = {chance_of_error(best.q or 1.0)}"
+        )
         value = "" if agreement.spearman is None else f" (rank correlation {_told(agreement.spearman)})"
         yield Finding(
             "good" if clear else "note",
             f"of {len(own)} other numbers, {best.first} goes best with {outcome}{value}; "
-            + (f"clearly better than {primary.name}: {told}" if clear else f"not clearly better than {primary.name}: {told}"),
+            + (
+                f"clearly better than {primary.name}: {told}"
+                if clear
+                else f"not clearly better than {primary.name}: {told}"
+            ),
         )
 
 
@@ -285,8 +291,8 @@ def _about_families(found: Sequence[FamilyAgreement]) -> Iterator[Finding]:
         if one.pooled.value > 0.3 and one.within.value < 0.1:
             yield Finding(
                 "warning",
-                f"{one.predictor} and {one.outcome}: {_told(one.pooled)} over all entries but {_told(one.within)} within "
-                "families, so the benchmark tells kinds of models apart and not models of one kind",
+                f"{one.predictor} and {one.outcome}: {_told(one.pooled)} over all entries but {_told(one.within)} "
+                "within families, so the benchmark tells kinds of models apart and not models of one kind",
             )
 
 
@@ -307,5 +313,3 @@ def _about_context(found: Sequence[Unprofiled]) -> Iterator[Finding]:
 def _figure(one: Figure) -> str:
     interval = "" if one.low is None else f" ({figure_interval(one.low, one.high, sign=True)})"
     return figure(one.value, sign=True) + interval
-
-

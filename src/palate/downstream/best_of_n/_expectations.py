@@ -132,7 +132,7 @@ class Expectations:
         return Expected(scores=scores, rewards=rewards, reasons=dict(reasons))
 
     def compared(self, one: Chooser, line: SampleLine) -> tuple[Sequence[float], Sequence[Sequence[float]]]:
-        """The critic's scores of an item's samples and the chooser's, once for each stranger; nothing where unscored."""
+        """The critic's scores of an item's samples and the chooser's, once for each stranger; none where unscored."""
         marks = _scores(self._grades.get((one.policy_view, line.item)))
         rewards = self._rewards(one, line, marks) if isinstance(marks, tuple) else marks
         return ((), ()) if isinstance(marks, str) or isinstance(rewards, str) else (marks, rewards)
