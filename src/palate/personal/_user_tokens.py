@@ -61,7 +61,7 @@ class UserTokensSettings(TunedSettings, frozen=True, kw_only=True):
     """Of Adam, for tokens, in standard deviations of the base's word embeddings."""
     penalty: float = 0.01
     """How strongly a user's tokens are held to the generic ones: more keeps users nearer to everybody."""
-    steps: int = 20
+    steps: int = 10
     """The most steps of L-BFGS when a user is adapted to."""
 
 

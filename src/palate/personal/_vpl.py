@@ -33,8 +33,8 @@ from palate.report import Finding
 
 ACTIVE = 0.01
 """A latent unit is active if its posterior mean varies more than this over users (Burda, Grosse and Salakhutdinov,
-2016, "Importance Weighted Autoencoders"), and the decoder reads it. With none active, z says nothing of anybody: the
-posterior has collapsed."""
+2016, "Importance Weighted Autoencoders"), and the decoder reads it. With none active the posterior has collapsed: z is
+nearly the same for everybody."""
 
 
 class VplSettings(InContextSettings, frozen=True, kw_only=True):
@@ -136,8 +136,8 @@ def _findings(active: int, settings: VplSettings) -> list[Finding]:
         little = f"Judgements added less than {settings.least_gain} to the log-likelihood of held-out users' choices"
         return [Finding("warning", "the personal part was left out, so it is an impersonal model", little)]
     if not active:
-        text = f"it has collapsed: none {of} is active"
-        return [Finding("warning", text, "it does not tell one user from another, and is no more than its base")]
+        trace = "What it says of a user is a trace; believe it only where gains over none and swapped are clear of zero"
+        return [Finding("warning", f"its posterior has collapsed: none {of} is active", trace)]
     if active <= settings.latent / 2:
         detail = f"the posterior means of the others vary over users by no more than {ACTIVE} in variance"
         return [Finding("note", f"{active} {of} are active", detail)]
