@@ -6,7 +6,7 @@ import random
 import shutil
 import sys
 from collections import Counter
-from itertools import permutations
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import tiny_models
+from drinks import drinks, save_base
 from palate.personal import (
     LoraModel,
     LoraSettings,
@@ -26,54 +27,22 @@ from palate.personal import (
     train,
 )
 from palate.personal._lora_classifier import TunedClassifier
-from palate.personal._lora_training import Histories, Lesson, Read, batches, inner_split, learn, losses
+from palate.personal._lora_training import (
+    Histories,
+    Lesson,
+    Read,
+    ask_of,
+    batches,
+    inner_split,
+    learn,
+    log_likelihood,
+    losses,
+)
 from palate.personal._pairs import labelled
-from palate.records import Ask, Benchmark, Card, Comparison, Judgement, PalateError, Post, User, View
+from palate.records import Ask, Judgement, PalateError, Post, User, View
 from palate.rewards import check_reward_model, make_reward_model
 from palate.views import ViewBuilder, judgement_part, resolve_views
 from planted import planted
-
-CARD = Card(name="drinks", title="Drinks", version="1", licence="CC0-1.0", source="a seed")
-WORDS = "morning garden kettle winter market window table".split()
-FRAME = (
-    f"What is known about the user:\n\nThis user was asked or asked: {' '.join(WORDS)}?\nThey preferred: 0 tea\n"
-    "They did not prefer: 0 coffee\n\nsystem\nuser\nassistant\n"
-)
-
-
-def drinks(couples: int, choices: int = 4, history: int = 3) -> Benchmark:
-    """Couples who are asked the same; one always takes tea, the other coffee."""
-    draw = random.Random(0)
-    users: dict[str, User] = {}
-    comparisons: list[Comparison] = []
-    asked = [" ".join(words) + "?" for words in permutations(WORDS, 3)]
-    draw.shuffle(asked)
-    for couple in range(couples):
-        prompts = [asked.pop() for _ in range(choices + history)]
-        for likes in ("tea", "coffee"):
-            name = f"user-{couple}-{likes}"
-            offered = [draw.sample([f"{n} tea", f"{n} coffee"], 2) for n in range(len(prompts))]
-            taken = [next(place for place, text in enumerate(texts) if likes in text) for texts in offered]
-            users[name] = User(
-                id=name,
-                judgements=tuple(
-                    Judgement(id=f"{name}-j{n}", prompt=prompts[n], responses=tuple(offered[n]), preferred=taken[n])
-                    for n in range(history)
-                ),
-            )
-            comparisons += [
-                Comparison(
-                    id=f"{name}-{n}",
-                    user_id=name,
-                    prompt=prompts[n],
-                    responses=tuple(offered[n]),
-                    preferred=taken[n],
-                    group=f"{couple}-{n}",
-                )
-                for n in range(history, len(prompts))
-            ]
-    return Benchmark(card=CARD, users=users, comparisons=tuple(comparisons))
-
 
 BENCHMARK = drinks(20)
 STRANGERS = 8
@@ -82,14 +51,7 @@ STRANGERS = 8
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Llama of random weights whose tokenizer has a token for each word that is common here."""
-    folder = tmp_path_factory.mktemp("base")
-    model = tiny_models.build("llama")
-    model.save_pretrained(folder)
-    size = model.config.vocab_size
-    words = tiny_models.tokenizer().train_new_from_iterator([FRAME] * 4, vocab_size=size, show_progress=False)
-    words.save_pretrained(folder)
-    return folder
+    return save_base(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture(scope="module")
@@ -309,14 +271,22 @@ class TestTraining:
         choices = labelled(few.comparisons, few.users)
         lessons = [Lesson(choice, user, 0) for user, own in choices.items() for choice in own]
         tea, coffee = ([one for one in lessons if one.user.endswith(taste)] for taste in ("tea", "coffee"))
-        weights = []
-        for epochs, validate in ((9, coffee), (1, [])):
-            once = msgspec.structs.replace(settings, epochs=epochs, impersonal=1.0)
+
+        def weights(epochs: int, validate: list[Lesson]) -> dict[str, torch.Tensor]:
+            once = msgspec.structs.replace(settings, epochs=epochs)
             classifier = TunedClassifier(once.base)
             adapter = classifier.attach(once)
-            assert learn(classifier, adapter, tea, Histories(choices, few.users), once, validate)[0] == 1
-            weights.append(adapter.weights())
-        assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
+
+            def read(lesson: Lesson, epoch: int = 0) -> Read:
+                return Read(classifier.rows(ask_of(lesson.choice)), lesson.preferred)
+
+            score = partial(log_likelihood, classifier, [read(one) for one in validate], once)
+            found = learn(adapter, tea, once, read, partial(losses, classifier), validate=score if validate else None)
+            assert found[0] == 1
+            return adapter.weights()
+
+        stopped, once = weights(9, coffee), weights(1, [])
+        assert all(torch.equal(tensor, once[name]) for name, tensor in stopped.items())
 
     def test_the_epochs_found_on_held_out_users_are_those_of_the_whole(self, small: LoraSettings) -> None:
         few = drinks(10)
@@ -400,7 +370,6 @@ class TestViews:
         flat = [(user, choice) for user, own in choices.items() for choice in own]
         split = inner_split([Lesson(choice, user, n) for n, (user, choice) in enumerate(flat)], seed=0)
         assert split is not None
-        train_, validate = split
-        assert not {one.user for one in train_} & {one.user for one in validate}
-        texts = {text for one in train_ for text in one.choice.responses}
-        assert not texts & {text for one in validate for text in one.choice.responses}
+        assert not {one.user for one in split.train} & {one.user for one in (*split.told, *split.asked)}
+        texts = {text for one in (*split.train, *split.told) for text in one.choice.responses}
+        assert not texts & {text for one in split.asked for text in one.choice.responses}

@@ -96,6 +96,20 @@ def test_a_trained_model_is_adapted_and_used_like_any_other(tmp_path: Path, caps
     assert result["unscored"] == 20  # every item was trained on, so none of them may be rated
 
 
+def test_what_a_model_has_to_say_of_itself_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_benchmark(planted(couples=3, choices=4), tmp_path / "planted")
+    (tmp_path / "modest.py").write_text(
+        "from palate.personal._bradley_terry import BradleyTerry\n"
+        "class Modest(BradleyTerry):\n"
+        "    def learn(self, pairs, known, validate=None):\n"
+        "        super().learn(pairs, known, validate)\n"
+        "        self.about['findings'] = [{'severity': 'warning', 'text': 'it knows nobody'}]\n"
+    )
+    method = f"{tmp_path / 'modest.py'}:Modest"
+    run(["train", str(tmp_path / "planted"), "--method", method, "--features", "traits", "--out", str(tmp_path)])
+    assert "warning: modest.py:Modest: it knows nobody.\n" in capsys.readouterr().out
+
+
 def test_a_run_is_read_again_without_training(tmp_path: Path) -> None:
     summary = train(planted(couples=6, choices=6), ["per-user"], features="traits", folds=2, out=tmp_path)
     assert summarise(open_run(Path(summary.run))) == summary

@@ -1,11 +1,12 @@
 """Variational preference learning: a posterior over tastes."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 import torch
 
-from palate.personal import Known, PersonalModel
+from palate.personal import Known, PersonalModel, describe_model, findings_on_models
 from palate.personal._vpl import Vpl, VplSettings, posterior
 from unseen import accuracy, trained
 
@@ -77,3 +78,29 @@ def test_the_reward_adds_decoded_weights(model: PersonalModel) -> None:
         number * column for number, column in zip(state[0], method.shared["decoder"].T, strict=True)
     )
     torch.testing.assert_close(method.reward(rows, state), rows @ weights, atol=1e-4, rtol=1e-4)
+
+
+def test_latent_units_that_tell_users_apart_are_active_and_that_is_kept(model: PersonalModel, tmp_path: Path) -> None:
+    method = vpl_of(model)
+    means = torch.cat([model._states[name] for name in model.users])
+    spread = ((means - means.mean(0)) ** 2).mean(0)
+    assert method.about["active_units"] == float((spread > 0.01).float().mean()) > 0.5
+    model.save(tmp_path / "vpl")
+    assert describe_model(tmp_path / "vpl").about["active_units"] == method.about["active_units"]
+    assert findings_on_models(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (VplSettings(epochs=20, kl=30.0), "collapsed: none of 8"),
+        (VplSettings(epochs=0), "the personal part was left out"),
+    ],
+)
+def test_a_model_that_collapsed_says_so(settings: VplSettings, said: str, tmp_path: Path) -> None:
+    collapsed = trained("vpl", settings)
+    assert collapsed.method.about["active_units"] == 0
+    collapsed.save(tmp_path / "vpl")
+    [finding] = findings_on_models(tmp_path)
+    assert (finding.severity, finding.about) == ("warning", "vpl")
+    assert said in finding.sentence

@@ -47,12 +47,12 @@ def train(
         A name that `palate data list` shows, or the path of a folder or file of your own.
     method
         How a model knows the user, such as `per-user` or `history-attention`; may be repeated. `all` is every one
-        but `lora`, which tunes a language model.
+        but `lora` and `user-tokens`, which tune a language model.
     features
         What a model reads of a response: `minilm`, `traits`, `smollm2`, any encoder or causal language model,
         `position`, joined by `+`.
     base
-        The language model that the method `lora` tunes: `smollm2`, a name on the hub or a folder.
+        The language model that `lora` and `user-tokens` tune: `smollm2`, a name on the hub or a folder.
     protocol
         `seen` (users of the training data, later items), `unseen` (users never trained on),
         `leave-out:category` or `leave-out:FIELD` (each value of a demographic field in turn).
@@ -76,7 +76,7 @@ def train(
         Draw the noise from a seed, so that a figure can be reproduced. Such models are not private.
     """
     from palate.cli._show import measure_and_show
-    from palate.personal import METHODS, TUNED, epsilons, privacy_curve, private_specs
+    from palate.personal import METHODS, TUNED, epsilons, findings_on_models, privacy_curve, private_specs
     from palate.personal import train as measure
 
     methods = method or ["per-user"]
@@ -99,7 +99,10 @@ def train(
     if asked:
         _curve(summary, privacy_curve(summary, named, asked, delta, noise_seed), show=not run.json)
     if not run.json:
-        print(f"Models: {Path(summary.run) / 'models'}")  # noqa: T201
+        models = Path(summary.run) / "models"
+        for finding in findings_on_models(models):
+            print(f"{finding.severity}: {finding.sentence}")  # noqa: T201
+        print(f"Models: {models}")  # noqa: T201
 
 
 def numbers(text: str) -> list[int]:

@@ -6,6 +6,7 @@ from palate.personal._files import (
     count_marks,
     describe_model,
     erase_user,
+    findings_on_models,
     spent_by_models,
     state_of,
     strip_model,
@@ -30,6 +31,7 @@ from palate.personal._private import (
 from palate.personal._recipe import Recipe, TrainedModel, adapt_users, load_personal, parse_method, read_choices
 from palate.personal._reproduce import REPRODUCTIONS, accuracy_lines, gain_lines, headroom_lines, reproduce
 from palate.personal._train import IMPERSONAL, train
+from palate.personal._user_tokens import UserTokensModel, UserTokensSettings
 
 __all__ = [
     "IMPERSONAL",
@@ -52,6 +54,8 @@ __all__ = [
     "Recipe",
     "Spent",
     "TrainedModel",
+    "UserTokensModel",
+    "UserTokensSettings",
     "accuracy_lines",
     "adapt_users",
     "count_marks",
@@ -59,6 +63,7 @@ __all__ = [
     "describe_model",
     "epsilons",
     "erase_user",
+    "findings_on_models",
     "gain_lines",
     "headroom_lines",
     "learn_privately",

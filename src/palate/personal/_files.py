@@ -19,6 +19,7 @@ from palate import __version__
 from palate.personal._lora_classifier import ADAPTER
 from palate.personal._private import Spent
 from palate.records import PalateError
+from palate.report import Finding
 from palate.runs import write_whole
 
 if TYPE_CHECKING:
@@ -163,6 +164,15 @@ def spent_by_models(folder: Path) -> dict[str, Spent]:
         if told is not None:
             found[file.parent.name] = msgspec.convert(told, Spent)
     return found
+
+
+def findings_on_models(folder: Path) -> list[Finding]:
+    """What the models of a run have to say of themselves, such as that one has collapsed."""
+    return [
+        msgspec.structs.replace(one, about=file.parent.name)
+        for file in sorted(folder.glob("*/model.json"))
+        for one in msgspec.convert(describe_model(file.parent).about.get("findings", []), list[Finding])
+    ]
 
 
 def count_marks(folder: Path) -> int:

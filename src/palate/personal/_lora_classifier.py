@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from palate.engine import (
     LikelihoodRequest,
@@ -35,8 +35,8 @@ ADAPTER = "adapter"
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
-class LoraSettings(MethodSettings, frozen=True, kw_only=True):
-    """Settings of `lora`. The first four decide what can be learned, the others how."""
+class TunedSettings(MethodSettings, frozen=True, kw_only=True):
+    """Settings of methods that tune a language model. The first four decide what can be learned, the others how."""
 
     base: str = "smollm2"
     """The language model that is tuned: a name or a folder. One that is a reward model already keeps its head."""
@@ -58,14 +58,19 @@ class LoraSettings(MethodSettings, frozen=True, kw_only=True):
     """How many choices' gradients are added up before the weights move."""
     batch_tokens: int = 16_384
     """How many tokens are read at once; decides speed and memory, and nothing else."""
+    most_tokens: int = 2048
+    """The longest conversation in training; a view gives way, and a choice that is too long by itself is left out."""
+    impersonal: float = 0.25
+    """The share of choices that are read as nobody's, so that the model also serves nobody in particular."""
+
+
+class LoraSettings(TunedSettings, frozen=True, kw_only=True):
+    """Settings of `lora`."""
+
     most_judgements: int = 8
     """How many past choices a view holds at most, in training and in what is remembered of a user."""
     most_posts: int = 4
     """How many posts, likewise."""
-    most_tokens: int = 2048
-    """The longest conversation in training; a view gives way, and a choice that is too long by itself is left out."""
-    impersonal: float = 0.25
-    """The share of choices that are read without a view, so that the model also serves nobody in particular."""
     remember: bool = False
     """Whether the model keeps the texts of those it was trained on, so that the view `user` serves them."""
 
@@ -93,9 +98,9 @@ class TunedClassifier(LocalClassifier):
         kind = "AutoModelForSequenceClassification"
         return self._load(kind, new={f"{HEAD}.weight"}, config=self._config)
 
-    def reload(self) -> TunedClassifier:
+    def reload(self) -> Self:
         """The same base from its files, whatever was added to this one."""
-        return TunedClassifier(self.name, **self._options)
+        return type(self)(self.name, **self._options)
 
     def request(self, ask: Ask) -> LikelihoodRequest:
         """An ask as every classifier is given it: the view in a system turn where there can be one."""
@@ -106,7 +111,7 @@ class TunedClassifier(LocalClassifier):
         group = self.group(self.request(ask))
         return [[*group.prefix, *tokens] for tokens in group.continuations]
 
-    def attach(self, settings: LoraSettings, weights: Mapping[str, torch.Tensor] | None = None) -> Adapter:
+    def attach(self, settings: TunedSettings, weights: Mapping[str, torch.Tensor] | None = None) -> Adapter:
         """Put an adapter beside the base's matrices, a new one or one with these weights."""
         adapter = Adapter(self._model, settings)
         if weights is not None:
@@ -134,7 +139,7 @@ class TunedClassifier(LocalClassifier):
 class Adapter:
     """The matrices that are learned, and the head, in the places of one model."""
 
-    def __init__(self, model: Any, settings: LoraSettings) -> None:
+    def __init__(self, model: Any, settings: TunedSettings) -> None:
         import torch
 
         self._peft = require("peft", "train")
@@ -143,6 +148,12 @@ class Adapter:
             self._tuned = self._peft.get_peft_model(model, lora_config(settings))
         model.score.float()
         self.parameters = [one for one in self._tuned.parameters() if one.requires_grad]
+
+    def optimisers(self, settings: TunedSettings) -> list[torch.optim.Optimizer]:
+        """What moves everything that is learned."""
+        import torch
+
+        return [torch.optim.AdamW(self.parameters, lr=settings.learning_rate, weight_decay=0.0)]
 
     def weights(self) -> dict[str, torch.Tensor]:
         """A copy of what was learned, under the names that peft gives it."""
@@ -158,11 +169,11 @@ class Adapter:
         self._tuned.train(on)
 
     def merge(self) -> None:
-        """Add the matrices into the base's; nothing can be learned afterwards."""
-        self._tuned.merge_and_unload()
+        """Add the matrices into the base's; none of them can be learned afterwards."""
+        self._tuned.merge_and_unload().requires_grad_(False)
 
 
-def lora_config(settings: LoraSettings) -> Any:
+def lora_config(settings: TunedSettings) -> Any:
     """The adapter's shape: every linear map but the head gets two matrices, and the head is learned whole."""
     return require("peft", "train").LoraConfig(
         task_type="SEQ_CLS",
@@ -179,7 +190,7 @@ def base_fingerprint(base: str) -> str:
     return folder_fingerprint(weights_folder(base))
 
 
-def write_adapter(folder: Path, settings: LoraSettings, weights: Mapping[str, torch.Tensor]) -> str:
+def write_adapter(folder: Path, settings: TunedSettings, weights: Mapping[str, torch.Tensor]) -> str:
     """Write both files, each whole or not at all; the hash of the weights."""
     from safetensors.torch import save
 

@@ -1,6 +1,6 @@
-"""How `lora` learns: Bradley-Terry over responses that are read after a view.
+"""How a language model is tuned: Bradley-Terry over responses that are read after what stands for their user.
 
-Each choice is a lesson, with a view of its user that never shows the choice itself.
+Each choice is a lesson. For `lora` it is read after a view of its user that never shows the choice itself.
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from palate.data import holds, text_key
 from palate.personal._folds import Links, spread, units
-from palate.personal._lora_classifier import Adapter, LoraSettings, TunedClassifier
+from palate.personal._lora_classifier import Adapter, LoraSettings, TunedClassifier, TunedSettings
+from palate.personal._method import Validate
 from palate.personal._pairs import Choice
 from palate.personal._tune import FEWEST_VALIDATING, MOST_VALIDATING, SHARE
 from palate.records import Ask, Comparison, Judgement, PalateError, Part, Post, User, View, came_before
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 Event = TypeVar("Event", Judgement, Post)
 Report = Callable[[str], None]
+NOBODY = View(name="none")
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,12 @@ class Histories:
         """With some of the history at random, another sample in each epoch; now and then with none."""
         draw = random.Random(f"{settings.seed} {epoch} {lesson.number}")
         if draw.random() < settings.impersonal:
-            return _ask(lesson.choice, View(name="none"))
+            return ask_of(lesson.choice)
         judgements, posts = self._visible(lesson)
         judgements = _sample(draw, judgements, draw.randint(1, settings.most_judgements))
         posts = _sample(draw, posts, draw.randint(0, settings.most_posts))
         fixed = [part for part in _fixed(self._users.get(lesson.user)) if draw.random() < 0.5]
-        return _ask(lesson.choice, _view(fixed, judgements, posts))
+        return ask_of(lesson.choice, _view(fixed, judgements, posts))
 
     def whole(self, lesson: Lesson, settings: LoraSettings) -> Ask:
         """With as much of the history as a view may hold; always the same."""
@@ -74,7 +76,7 @@ class Histories:
         judgements, posts = self._visible(lesson)
         judgements = _sample(draw, judgements, settings.most_judgements)
         posts = _sample(draw, posts, settings.most_posts)
-        return _ask(lesson.choice, _view(_fixed(self._users.get(lesson.user)), judgements, posts))
+        return ask_of(lesson.choice, _view(_fixed(self._users.get(lesson.user)), judgements, posts))
 
     def _visible(self, lesson: Lesson) -> tuple[list[Judgement], list[Post]]:
         own = self._links.of(lesson.choice)
@@ -128,7 +130,7 @@ def _fixed(user: User | None) -> list[Part]:
     return [part for part in found if part is not None]
 
 
-def _ask(choice: Choice, view: View) -> Ask:
+def ask_of(choice: Choice, view: View = NOBODY) -> Ask:
     return Ask(id=choice.id or "", prompt=choice.prompt, responses=choice.responses, view=view)
 
 
@@ -153,41 +155,55 @@ class Read:
         return max(map(len, self.rows))
 
 
-def inner_split(lessons: Sequence[Lesson], seed: int) -> tuple[list[Lesson], list[Lesson]] | None:
-    """Lessons to train on, and others of held-out users about held-out units; None where those are too few."""
+class Split(NamedTuple):
+    """Lessons to train on; of held-out users what may be known, and what they then choose about held-out units."""
+
+    train: list[Lesson]
+    told: list[Lesson]
+    asked: list[Lesson]
+
+
+def inner_split(lessons: Sequence[Lesson], seed: int) -> Split | None:
+    """Some users and units held out; None where too few are left to validate on."""
     unit = units([lesson.choice for lesson in lessons])
-    held_unit = spread(unit, SHARE, seed)[unit] == 0
+    held_unit = (spread(unit, SHARE, seed)[unit] == 0).tolist()
     users = sorted({lesson.user for lesson in lessons})
     order = np.random.default_rng(seed).permutation(len(users))
     held_users = {users[place] for place in order[: len(users) // SHARE].tolist()}
-    train = [one for one, held in zip(lessons, held_unit, strict=True) if one.user not in held_users and not held]
-    validate = [one for one, held in zip(lessons, held_unit, strict=True) if one.user in held_users and held]
-    if len({one.user for one in validate}) < FEWEST_VALIDATING or not train:
+    split = Split([], [], [])
+    for one, held in zip(lessons, held_unit, strict=True):
+        if one.user not in held_users:
+            split.train.extend([] if held else [one])
+        else:
+            (split.asked if held else split.told).append(one)
+    if len({one.user for one in split.asked}) < FEWEST_VALIDATING or not split.train:
         return None
-    return train, validate[:MOST_VALIDATING]
+    return split._replace(asked=split.asked[:MOST_VALIDATING])
 
 
 def learn(
-    classifier: TunedClassifier,
     adapter: Adapter,
     lessons: Sequence[Lesson],
-    histories: Histories,
-    settings: LoraSettings,
-    validate: Sequence[Lesson] = (),
+    settings: TunedSettings,
+    read: Callable[[Lesson, int], Read | None],
+    loss: Callable[[Sequence[Read]], torch.Tensor],
+    *,
+    validate: Validate | None = None,
     report: Report | None = None,
 ) -> tuple[int, float | None]:
     """Learn from the lessons; the number of epochs that were worth it, and what `validate` then scored.
 
-    With `validate`, the adapter is put back to where its users' choices were predicted best.
+    A lesson is read anew in each epoch, and `loss` gives one number for each choice that was read. With `validate`,
+    the adapter is put back to where that was highest.
     """
     import torch
 
     say = report or (lambda what: None)
-    asked = [
-        one for lesson in validate if (one := _read(classifier, histories.whole(lesson, settings), lesson, settings))
+    descents = adapter.optimisers(settings)
+    warm = [
+        torch.optim.lr_scheduler.LambdaLR(one, lambda step: min(1.0, (step + 1) / max(1, settings.warm_up)))
+        for one in descents
     ]
-    descent = torch.optim.AdamW(adapter.parameters, lr=settings.learning_rate, weight_decay=0.0)
-    warm = torch.optim.lr_scheduler.LambdaLR(descent, lambda step: min(1.0, (step + 1) / max(1, settings.warm_up)))
     best, best_epoch, kept = -float("inf"), 0, adapter.weights()
     with torch.random.fork_rng():
         torch.manual_seed(settings.seed)
@@ -195,30 +211,30 @@ def learn(
             adapter.train(True)
             learned = 0
             for done, step in _steps(lessons, settings, epoch):
-                say(f"lora: epoch {epoch} of at most {settings.epochs}, {done:,} of {len(lessons):,} choices")
-                asks = ((lesson, histories.drawn(lesson, settings, epoch)) for lesson in step)
-                reads = [one for lesson, ask in asks if (one := _read(classifier, ask, lesson, settings))]
+                say(f"epoch {epoch} of at most {settings.epochs}, {done:,} of {len(lessons):,} choices")
+                reads = [one for lesson in step if (one := read(lesson, epoch))]
                 if reads:
-                    _descend(classifier, adapter, reads, descent, settings)
-                    warm.step()
+                    _descend(adapter, reads, loss, descents, settings)
+                    for rise in warm:
+                        rise.step()
                     learned += len(reads)
             if not learned:
                 raise PalateError(f"no choice fits {settings.most_tokens} tokens, so there is nothing to learn from")
             adapter.train(False)
-            if not asked:
+            if validate is None:
                 continue
-            score = log_likelihood(classifier, asked, settings)
+            score = validate()
             if score > best:
                 best, best_epoch, kept = score, epoch, adapter.weights()
             elif epoch - best_epoch >= settings.patience:
                 break
-    if not asked:
+    if validate is None:
         return settings.epochs, None
     adapter.put(kept)
     return max(1, best_epoch), best
 
 
-def _steps(lessons: Sequence[Lesson], settings: LoraSettings, epoch: int) -> Iterator[tuple[int, list[Lesson]]]:
+def _steps(lessons: Sequence[Lesson], settings: TunedSettings, epoch: int) -> Iterator[tuple[int, list[Lesson]]]:
     """The lessons in this epoch's own order, a step at a time, with how many came before."""
     order = np.random.default_rng([settings.seed, epoch]).permutation(len(lessons)).tolist()
     for start in range(0, len(order), settings.choices_per_step):
@@ -226,25 +242,27 @@ def _steps(lessons: Sequence[Lesson], settings: LoraSettings, epoch: int) -> Ite
 
 
 def _descend(
-    classifier: TunedClassifier,
     adapter: Adapter,
     reads: Sequence[Read],
-    descent: torch.optim.Optimizer,
-    settings: LoraSettings,
+    loss: Callable[[Sequence[Read]], torch.Tensor],
+    descents: Sequence[torch.optim.Optimizer],
+    settings: TunedSettings,
 ) -> None:
     """One step: the mean loss of these choices, read as many at a time as there is room for."""
     import torch
 
-    descent.zero_grad()
+    for descent in descents:
+        descent.zero_grad()
     for some in batches(reads, settings.batch_tokens):
-        (losses(classifier, some).sum() / len(reads)).backward()  # type: ignore[no-untyped-call]
+        (loss(some).sum() / len(reads)).backward()  # type: ignore[no-untyped-call]
     norm = torch.nn.utils.clip_grad_norm_(adapter.parameters, 1.0)
     if not torch.isfinite(norm):
         raise PalateError("training diverged: gradients are not finite numbers. Set a lower learning rate.")
-    descent.step()
+    for descent in descents:
+        descent.step()
 
 
-def log_likelihood(classifier: TunedClassifier, reads: Sequence[Read], settings: LoraSettings) -> float:
+def log_likelihood(classifier: TunedClassifier, reads: Sequence[Read], settings: TunedSettings) -> float:
     """The mean log-likelihood of choices."""
     import torch
 
@@ -276,9 +294,11 @@ def batches(reads: Sequence[Read], tokens: int) -> Iterator[list[Read]]:
         yield some
 
 
-def _read(classifier: TunedClassifier, ask: Ask, lesson: Lesson, settings: LoraSettings) -> Read | None:
-    """The choice in tokens, its view cut to what fits; None where it does not fit without one."""
-    most = min(settings.most_tokens, classifier.context or settings.most_tokens)
+def read_choice(
+    classifier: TunedClassifier, ask: Ask, preferred: int, settings: TunedSettings, before: Sequence[int] = ()
+) -> Read | None:
+    """The choice in tokens after those `before`, its view cut to what fits; None where it does not fit without one."""
+    most = min(settings.most_tokens, classifier.context or settings.most_tokens) - len(before)
     fitted, _ = fit_view(ask, lambda one: classifier.count_tokens(classifier.request(one)), most)
-    read = Read(classifier.rows(fitted), lesson.preferred)
-    return read if read.longest <= most else None
+    read = Read([[*before, *row] for row in classifier.rows(fitted)], preferred)
+    return read if read.longest <= most + len(before) else None

@@ -47,7 +47,7 @@ class Method(ABC):
         self.shared: dict[str, torch.Tensor] = {}
         """Everything learned from everybody; what is saved."""
         self.about: dict[str, object] = {}
-        """Anything else that has to be saved, as JSON."""
+        """Anything else that has to be saved, as JSON. What it has to say of itself goes under `findings`."""
         if type(self).user is Method.user and type(self).users is Method.users:
             raise TypeError(f"{type(self).__name__} has to define user or users")
 
@@ -105,11 +105,15 @@ METHODS: Registry[type] = Registry(
         ),
         "ensemble": ("The average of several methods' rewards.", "palate.personal._ensemble:Ensemble"),
         "lora": ("A language model tuned to read the profile, by LoRA.", "palate.personal:LoraModel"),
+        "user-tokens": (
+            "A language model tuned to read after input tokens of each user's own.",
+            "palate.personal:UserTokensModel",
+        ),
     },
 )
 """Impersonal first: it is the one to beat."""
-TUNED = ("lora",)
-"""Methods that tune a language model instead of standing on frozen features; see `LoraModel`."""
+TUNED = ("lora", "user-tokens")
+"""Methods that tune a language model instead of standing on frozen features; see `TunedModel`."""
 
 
 def check_method(name: str) -> None:
@@ -121,7 +125,8 @@ def check_method(name: str) -> None:
 def method_type(name: str) -> type[Method]:
     """The class of a method over frozen features: by name, or `./file.py:Name`."""
     if name in TUNED:
-        raise PalateError(f"{name} tunes a language model and has no use for features: make a LoraModel instead")
+        tuned = METHODS.find(name).target.__name__
+        raise PalateError(f"{name} tunes a language model and has no use for features: make a {tuned} instead")
     found = METHODS.find(name)
     if found.spec.argument is not None:
         raise PalateError(f"{name!r}: a method takes no argument")

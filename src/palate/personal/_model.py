@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import numpy as np
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     import torch
 
 
+State = TypeVar("State")
+Shown = TypeVar("Shown")
 UNKNOWN = "impersonal: the model knows nothing of this user"
 EMPTY = "impersonal: the view shows nothing of this user"
 
@@ -174,33 +176,16 @@ class PersonalModel:
             ]
 
     def _states_of(self, views: Sequence[View]) -> list[tuple[torch.Tensor, str | None]]:
-        """The state that each view allows, and a note where it is impersonal though a user was named.
+        """The state that each view allows, and a note where it is impersonal though a user was named."""
+        nobody, uses = self.method.nobody(), self._kind.uses
+        if not uses:
+            return [(nobody, None)] * len(views)
 
-        Views that show the same share a state, and those that have to be learned are learned together.
-        """
-        keys = [(view.user_id, view.by_name, tuple(part.text for part in view.parts)) for view in views]
-        distinct = dict(zip(keys, views, strict=True))
-        found: dict[object, tuple[torch.Tensor, str | None]] = {}
-        shown: dict[object, Known] = {}
-        for key, view in distinct.items():
-            if not self._kind.uses or (view.user_id is None and not view.parts):
-                found[key] = self.method.nobody(), None
-            elif view.by_name and not view.parts:
-                state = self._states.get(view.user_id or "")
-                note = None if state is not None else UNKNOWN
-                found[key] = self.method.nobody() if state is None else state, note
-            elif not view.parts:
-                found[key] = self.method.nobody(), EMPTY
-            else:
-                known = know_view(view, self.features, self._kind.uses)
-                if known.nothing:
-                    missing = " or ".join(sorted(self._kind.uses))
-                    found[key] = self.method.nobody(), f"impersonal: the view shows no {missing}"
-                else:
-                    shown[key] = known
-        learned = self.method.users(list(shown.values())) if shown else []
-        found.update((key, (state, None)) for key, state in zip(shown, learned, strict=True))
-        return [found[key] for key in keys]
+        def shown(view: View) -> Known | None:
+            known = know_view(view, self.features, uses)
+            return None if known.nothing else known
+
+        return states_of(views, self._states, nobody, shown, self.method.users, " or ".join(sorted(uses)))
 
     def _rating(self, ask: Ask, rows: torch.Tensor, state: torch.Tensor, note: str | None) -> Rating:
         import torch
@@ -259,3 +244,36 @@ class PersonalModel:
         model._trained = set(tensors.trained)
         model.chosen_by = kept.chosen_by
         return model
+
+
+def states_of(
+    views: Sequence[View],
+    kept: Mapping[str, State],
+    nobody: State,
+    shown: Callable[[View], Shown | None],
+    learn: Callable[[Sequence[Shown]], Sequence[State]],
+    uses: str,
+) -> list[tuple[State, str | None]]:
+    """The state that each view allows, and a note where it is impersonal though a user was named.
+
+    `shown` says what a view shows that can be learned from. Views that show the same share a state, and those that
+    have to be learned are learned together.
+    """
+    keys = [(view.user_id, view.by_name, tuple(part.text for part in view.parts)) for view in views]
+    found: dict[object, tuple[State, str | None]] = {}
+    told: dict[object, Shown] = {}
+    for key, view in dict(zip(keys, views, strict=True)).items():
+        if view.user_id is None and not view.parts:
+            found[key] = nobody, None
+        elif view.by_name and not view.parts:
+            state = kept.get(view.user_id or "")
+            found[key] = (nobody, UNKNOWN) if state is None else (state, None)
+        elif not view.parts:
+            found[key] = nobody, EMPTY
+        elif (known := shown(view)) is not None:
+            told[key] = known
+        else:
+            found[key] = nobody, f"impersonal: the view shows no {uses}"
+    learned = learn(list(told.values())) if told else []
+    found.update((key, (state, None)) for key, state in zip(told, learned, strict=True))
+    return [found[key] for key in keys]

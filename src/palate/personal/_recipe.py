@@ -16,6 +16,8 @@ from palate.personal._method import TUNED, MethodSettings, check_method, method_
 from palate.personal._model import PersonalModel
 from palate.personal._pairs import Known, Pairs, know_all, labelled, make_pairs
 from palate.personal._private import PRIVATE_METHODS, PrivacySettings, standardise_publicly
+from palate.personal._tuned import TunedModel
+from palate.personal._user_tokens import UserTokensModel, UserTokensSettings
 from palate.records import Benchmark, Comparison, PalateError, User, parse_spec, unknown_name
 
 
@@ -55,8 +57,8 @@ def read_choices(
     return pairs, know_all(pairs, benchmark.users, features, method_type(method).uses)
 
 
-TrainedModel = PersonalModel | LoraModel
-"""Both fit, adapt, rate, save and load."""
+TrainedModel = PersonalModel | TunedModel
+"""All fit, adapt, rate, save and load."""
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,9 +113,12 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         report: Callable[[str], None] | None = None,
     ) -> TrainedModel:
         """A trained model. With `remember`, one that reads words keeps those of the users it is trained on."""
-        if method in TUNED:
-            tuned = LoraSettings(base=self.base, seed=self.seed, remember=remember)
-            return LoraModel(tuned, report=report).fit(comparisons, users)
+        if method == "lora":
+            words = LoraSettings(base=self.base, seed=self.seed, remember=remember)
+            return LoraModel(words, report=report).fit(comparisons, users)
+        if method == "user-tokens":
+            tokens = UserTokensSettings(base=self.base, seed=self.seed)
+            return UserTokensModel(tokens, report=report).fit(comparisons, users)
         name, privacy = parse_method(method)
         model = PersonalModel(name, features=self.features, seed=self.seed)
         return model.fit(comparisons, users, settings, privacy)
@@ -121,7 +126,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_personal(folder: str | Path) -> TrainedModel:
     """The trained model in a folder, as `--rm personal:FOLDER` calls it."""
-    return LoraModel.load(folder) if describe_model(Path(folder)).method in TUNED else PersonalModel.load(folder)
+    tuned: dict[str, type[TrainedModel]] = {"lora": LoraModel, "user-tokens": UserTokensModel}
+    return tuned.get(describe_model(Path(folder)).method, PersonalModel).load(folder)
 
 
 def adapt_users(model: TrainedModel, benchmark: Benchmark, user: str | None = None) -> TrainedModel:

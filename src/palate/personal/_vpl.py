@@ -19,13 +19,22 @@ says the opposite. `surprise` is how improbable the base finds the choice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+import msgspec
 import torch
 from torch import Tensor
 
 from palate.personal._in_context import EpisodeBatch, Episodes, InContextMethod, InContextSettings, choice_loss, padded
+from palate.personal._method import Validate
 from palate.personal._pairs import Known, Pairs
+from palate.report import Finding
+
+ACTIVE = 0.01
+"""A latent unit is active if its posterior mean varies more than this over users (Burda, Grosse and Salakhutdinov,
+2016, "Importance Weighted Autoencoders"), and the decoder reads it. With none active the posterior has collapsed: z is
+nearly the same for everybody."""
 
 
 class VplSettings(InContextSettings, frozen=True, kw_only=True):
@@ -50,6 +59,14 @@ class Vpl(InContextMethod):
     settings_type = VplSettings
     settings: VplSettings
     grid: ClassVar[dict[str, tuple[object, ...]]] = {"kl": (0.01, 0.1, 0.001)}
+
+    def learn(self, pairs: Pairs, known: Sequence[Known], validate: Validate | None = None) -> None:
+        """As every method that reads examples; then count the latent units that tell these users apart."""
+        super().learn(pairs, known, validate)
+        means = torch.stack([self.posterior(one)[0] for one in known])
+        active = (means.var(0, correction=0) > ACTIVE) & (self.shared["decoder"] != 0).any(0)
+        self.about["active_units"] = int(active.sum()) / self.settings.latent
+        self.about["findings"] = msgspec.to_builtins(_findings(int(active.sum()), self.settings))
 
     def _start(self, features: int, generator: torch.Generator) -> dict[str, Tensor]:
         """A random encoder and a decoder that says nothing yet."""
@@ -110,3 +127,18 @@ def posterior(strength: Tensor, pull: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of a standard normal prior times Gaussian factors, given along the last dimension but one."""
     variance = 1 / (1 + strength.sum(-2))
     return variance * pull.sum(-2), variance
+
+
+def _findings(active: int, settings: VplSettings) -> list[Finding]:
+    """Something where at most half of the units tell users apart."""
+    of = f"of {settings.latent} latent units"
+    if not settings.epochs:
+        little = f"Judgements added less than {settings.least_gain} to the log-likelihood of held-out users' choices"
+        return [Finding("warning", "the personal part was left out, so it is an impersonal model", little)]
+    if not active:
+        trace = "What it says of a user is a trace; believe it only where gains over none and swapped are clear of zero"
+        return [Finding("warning", f"its posterior has collapsed: none {of} is active", trace)]
+    if active <= settings.latent / 2:
+        detail = f"the posterior means of the others vary over users by no more than {ACTIVE} in variance"
+        return [Finding("note", f"{active} {of} are active", detail)]
+    return []

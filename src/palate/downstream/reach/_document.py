@@ -35,8 +35,8 @@ FOOTNOTE = (
     "the reward's gradient brings people who gave none of it (own view), less what a step of the same length brings "
     "along the gradient of the reward that saw strangers. "
     "If followed: what a policy would gain that could follow the reward perfectly. Agrees: how often the reward orders "
-    "two texts of a prompt as the critic does. * is q < .05 over all tests of the run; intervals are 95% and resample "
-    "users."
+    "two texts of a prompt as the critic does. (critic): its own scores as the reward. * is "
+    "q < .05 over all tests of the run; intervals are 95% and resample users."
 )
 RISE = (
     "In deviations of the reward within prompts, for each root-nat; 1 is the most there can be. Personal: the own "
@@ -90,17 +90,15 @@ def reach_table(summary: ReachSummary) -> Table:
             _value(one.pays_stranger, star=True),
             _value(one.followed),
             percent(one.agreement.value if one.agreement else None),
-            f"{one.reach.users if one.reach else 0:,}",
             f"{one.reach.n if one.reach else 0:,}",
         )
         for one in summary.models
     ]
     truth = summary.critic_pays
-    own = ("the critic itself", "", "", "", _value(truth, star=True), "", "", "")
-    rows.append((*own, f"{truth.users if truth else 0:,}", f"{truth.n if truth else 0:,}"))
+    rows.append(("(critic)", "", "", "", _value(truth, star=True), "", "", "", f"{truth.n if truth else 0:,}"))
     return Table(
         title="Reach: what a small step along the reward's gradient brings, in the critic's score",
-        titles=("reward", "reach", "95%", "q", "own\nview", "strangers'", "if\nfollowed", "agrees", "users", "n"),
+        titles=("reward", "reach", "95%", "q", "own\nview", "strangers'", "if\nfollowed", "agrees", "n"),
         words=1,
         rows=rows,
     )

@@ -8,7 +8,7 @@ step; the weights are moved as far back as forth, so that they are exact to seco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ from palate.stats import Floats
 
 STEP = 0.05
 """The deviation of log pi of a prompt's texts that a step is meant to bring, in nats."""
-PROBED = 64
+PROBED = 32
 """Texts on which the length of the step is found."""
 PROBES = 8
 """Lengths that are tried at most."""
@@ -123,11 +123,11 @@ class PolicyGradient:
     def _length(self, gradient: dict[str, Tensor], target: Sequence[int]) -> float:
         """Of a step that moves the texts of some target prompts by about STEP."""
         probed = target[:PROBED]
-        norm, weights = (_norm(part.values()) for part in (gradient, self._start))
-        length = 1e-4 * weights / norm
+        # Over the source texts, advantage times slope is the square of the gradient, and advantages have deviation 1.
+        length = 0.3 * STEP / sum(float(one.double().square().sum()) for one in gradient.values())
         for _ in range(PROBES):
             spread = self._spread(probed, self._change(gradient, length, probed))
-            if 0.5 < spread / STEP < 2:
+            if 0.2 < spread / STEP < 4:
                 break
             length *= min(max(STEP / spread, 1e-2), 1e2) if np.isfinite(spread) and spread else 1e-2
         return length
@@ -157,10 +157,6 @@ class PolicyGradient:
 
     def _item(self, place: int) -> int:
         return self.texts[place].item
-
-
-def _norm(parts: Iterable[Tensor]) -> float:
-    return float(torch.stack([one.double().square().sum() for one in parts]).sum().sqrt())
 
 
 @contextmanager
