@@ -30,6 +30,8 @@ class ItemNumber(NamedTuple):
     columns: Floats
     """(items, columns)"""
     statistic: Statistic = ratio
+    share: bool = False
+    """Whether it lies between 0 and 1."""
 
 
 class RunNumbers(NamedTuple):
@@ -64,7 +66,9 @@ def _best_of_n(run: Run[BestOfNSettings]) -> RunNumbers:
         if one.kind == "model" and one.policy_view == first:
             gain = expected.scores[top] - alone.scores[top]
             numbers.append(ItemNumber(GAIN, one.view or "", mean_columns(gain)))
-            numbers.append(ItemNumber(AGREEMENT, one.view or "", mean_columns(_agreements(expectations, one))))
+            numbers.append(
+                ItemNumber(AGREEMENT, one.view or "", mean_columns(_agreements(expectations, one)), share=True)
+            )
         elif one.kind == "random" and one.policy_view != first:
             chance = expectations.choosers[Chooser(policy_view=first, kind="random", name="random")]
             gain = expected.scores[settings.steps[0]] - chance.scores[settings.steps[0]]
@@ -101,7 +105,7 @@ def _guide(run: Run[GuideSettings]) -> RunNumbers:
         for view in settings.views:
             if settings.accuracy:
                 steered = pairs.credits(shown, model.label, view.name).normalised[weight]
-                numbers.append(ItemNumber(POLICY_ACCURACY, view.name, mean_columns(steered)))
+                numbers.append(ItemNumber(POLICY_ACCURACY, view.name, mean_columns(steered), share=True))
             if settings.critic is not None:
                 guided, alone = (
                     np.array([_score(grades.get((*names, item.id))) for item in items])

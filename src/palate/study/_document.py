@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -29,13 +29,13 @@ from palate.report import (
     draw_scatter,
     draw_slopes,
     figure,
+    figure_interval,
     percent,
+    percent_interval,
 )
 from palate.stats import Agreement, Coefficient, FamilyAgreement, Figure
 from palate.study._results import EntryResult, NumberInfo, StudySummary
 
-SHARES = ("accuracy", "agreement", "consistency", "category", "quantile")
-"""Numbers that are shares have one of these words in their names."""
 CHANCE = 0.5
 
 
@@ -43,10 +43,10 @@ def study_document(summary: StudySummary) -> Document:
     """Agreement first, then which number predicts best, families, entries, costs."""
     return document_of(
         summary,
-        name="Study",
+        name=f"Study: {summary.title}",
         size=f"{count(len(summary.entries), 'entry', 'entries')}, {count(summary.cells, 'cell')}, seed {summary.seed}",
-        lead=f"{summary.title}. An entry is a reward model that sees one view of the user. Each is scored on "
-        "benchmarks and put to use. Does the one predict the other?",
+        lead="An entry is a reward model that sees one view of the user. Each is scored on benchmarks and put to use. "
+        "Does the one predict the other?",
         facts={"primary predictor": summary.primary or ABSENT},
         unfinished="" if summary.complete else f"{count(len(summary.unfinished), 'cell')} are not finished.",
         findings=summary.findings,
@@ -130,7 +130,7 @@ def _predictors(summary: StudySummary) -> Section | None:
         (
             one.outcome,
             one.first,
-            f"{COEFFICIENTS.value(one.difference)}{'*' if one.q is not None and one.q < CLEAR else ''}",
+            f"{COEFFICIENTS.value(one.difference or 0.0)}{'*' if one.q is not None and one.q < CLEAR else ''}",
             COEFFICIENTS.interval(one.low, one.high),
             chance_of_error(one.p) if one.p is not None else ABSENT,
             chance_of_error(one.q) if one.q is not None else ABSENT,
@@ -155,9 +155,8 @@ def _predictors(summary: StudySummary) -> Section | None:
     )
 
 
-def _format(name: str) -> NumberFormat:
-    what = name.partition(": ")[2]
-    return IN_PERCENT if any(word in what for word in SHARES) and "gain" not in what else SCORES
+def _formats(summary: StudySummary) -> dict[str, NumberFormat]:
+    return {number.name: IN_PERCENT if number.share else SCORES for number in summary.numbers}
 
 
 def _of(entry: EntryResult, name: str) -> Figure:
@@ -167,6 +166,7 @@ def _of(entry: EntryResult, name: str) -> Figure:
 def _plots(summary: StudySummary) -> Section | None:
     """For everything that happened: against the primary predictor, and against the one that goes best with it."""
     blocks: list[Block | None] = []
+    formats = _formats(summary)
     families = list(dict.fromkeys(entry.family for entry in summary.entries))
     for outcome in dict.fromkeys(one.outcome for one in summary.agreements):
         own = [one for one in summary.agreements if one.outcome == outcome and one.spearman is not None]
@@ -174,7 +174,7 @@ def _plots(summary: StudySummary) -> Section | None:
         for name in dict.fromkeys(filter(None, (summary.primary, best.predictor if best else None))):
             if not any(one.predictor == name for one in own):
                 continue
-            share = _format(name) is IN_PERCENT
+            share = formats[name] is IN_PERCENT
             blocks.append(
                 draw_scatter(
                     [
@@ -189,10 +189,10 @@ def _plots(summary: StudySummary) -> Section | None:
                     title=f"{outcome} against {name}",
                     x_title=name,
                     y_title=outcome,
-                    x_format=_format(name),
-                    y_format=_format(outcome),
+                    x_format=formats[name],
+                    y_format=formats[outcome],
                     x_references={"chance": CHANCE} if share else {"none": 0.0},
-                    y_references={} if _format(outcome) is IN_PERCENT else {"no gain": 0.0},
+                    y_references={} if formats[outcome] is IN_PERCENT else {"no gain": 0.0},
                     groups=families,
                 )
             )  # fmt: skip
@@ -212,8 +212,8 @@ def _plots(summary: StudySummary) -> Section | None:
                     title=f"Ranks: {summary.primary} and {outcome}",
                     left_title=summary.primary,
                     right_title=outcome,
-                    left_format=_format(summary.primary),
-                    right_format=_format(outcome),
+                    left_format=formats[summary.primary],
+                    right_format=formats[outcome],
                     groups=families,
                 )
             )
@@ -256,31 +256,15 @@ def _families(summary: StudySummary) -> Section | None:
     )
 
 
-def _family_rows(one: FamilyAgreement) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [
-        (
-            one.outcome,
-            "all entries",
-            _with_limits(one.pooled),
-            str(one.models),
-            figure(one.line_error),
-            figure(one.mean_error),
-        ),
-        (one.outcome, "families, each about its mean", _with_limits(one.within), "", "", ""),
-        (one.outcome, "means of families", _with_limits(one.between), "", "", ""),
+def _family_rows(one: FamilyAgreement) -> Iterator[tuple[str, ...]]:
+    parts = [
+        ("all entries", one.pooled, figure(one.rmse), figure(one.rmse_of_mean)),
+        ("within families, each about its mean", one.centred, "", ""),
+        ("between the means of families", one.between, "", ""),
+        *((part.name, part, "", "") for part in one.within),
     ]
-    rows += [
-        (
-            one.outcome,
-            family.family,
-            _with_limits(family.spearman),
-            str(family.models),
-            figure(family.line_error),
-            figure(family.mean_error),
-        )
-        for family in one.families
-    ]
-    return rows
+    for name, part, *errors in parts:
+        yield one.outcome, name, _with_limits(part.spearman), str(part.n), *errors
 
 
 def _in_context(summary: StudySummary) -> Section | None:
@@ -300,7 +284,7 @@ def _in_context(summary: StudySummary) -> Section | None:
                         one.measure,
                         one.view,
                         figure(one.gain.value if one.gain else None, sign=True),
-                        SCORES.interval(one.gain.low, one.gain.high) if one.gain else ABSENT,
+                        figure_interval(one.gain.low, one.gain.high, sign=True) if one.gain else ABSENT,
                         one.best or ABSENT,
                         figure(one.best_gain.value if one.best_gain else None, sign=True),
                     )
@@ -317,12 +301,14 @@ def _main_numbers(summary: StudySummary) -> list[NumberInfo]:
     return [number for number in summary.numbers if number.name == summary.primary or number.happens]
 
 
-def _written(name: str, one: Figure | None) -> str:
+def _written(number: NumberInfo, one: Figure | None) -> str:
     if one is None:
         return ABSENT
-    share = _format(name) is IN_PERCENT
-    value = percent(one.value) if share else figure(one.value, sign=True)
-    return value if one.low is None else f"{value}\n{_format(name).interval(one.low, one.high)}"
+    if number.share:
+        value, limits = percent(one.value), percent_interval(one.low, one.high)
+    else:
+        value, limits = figure(one.value, sign=True), figure_interval(one.low, one.high, sign=True)
+    return value if one.low is None else f"{value}\n{limits}"
 
 
 def _entries(summary: StudySummary) -> Section:
@@ -336,7 +322,7 @@ def _entries(summary: StudySummary) -> Section:
                 words=2,
                 headings=True,
                 rows=[
-                    (entry.family, entry.entry, *(_written(one.name, entry.numbers.get(one.name)) for one in numbers))
+                    (entry.family, entry.entry, *(_written(one, entry.numbers.get(one.name)) for one in numbers))
                     for entry in sorted(summary.entries, key=lambda entry: entry.family)
                 ],
             )

@@ -14,7 +14,7 @@ from palate.evaluation import Ratings
 from palate.evaluation import Settings as EvaluationSettings
 from palate.records import PalateError
 from palate.runs import Run, open_run
-from palate.stats import Floats, Scores, Statistic, cluster_totals, independent_clusters
+from palate.stats import Floats, Scores, cluster_totals, independent_clusters
 from palate.study._cells import EXPERIMENT_OF, IN_CONTEXT, Cell, entries_of, shown_on
 from palate.study._plan import BestOfN, Measure, Plan, Predictor, Reach
 
@@ -37,6 +37,8 @@ class Number(NamedTuple):
     what: str
     predicts: bool
     happens: bool
+    share: bool
+    """Whether it lies between 0 and 1."""
     scores: Scores
 
     @property
@@ -148,7 +150,8 @@ def _totals(columns: Floats, items: Sequence[Any], clusters: Mapping[str, int]) 
 
 def _of_measure(plan: Plan, measure: Measure, read: Sequence[_Read], clusters: Mapping[str, int]) -> Iterator[Number]:
     entries = entries_of(plan, measure)
-    found: dict[str, dict[str, tuple[Floats, Statistic]]] = {}
+    found: dict[str, dict[str, Floats]] = {}
+    kinds: dict[str, ItemNumber] = {}
     for one in read:
         for entry in (entry for entry in entries if entry.model == one.cell.model):
             view = one.cell.view or shown_on(measure, entry.view)
@@ -156,20 +159,21 @@ def _of_measure(plan: Plan, measure: Measure, read: Sequence[_Read], clusters: M
                 continue
             for number in one.numbers:
                 if number.view == view:
+                    kinds.setdefault(number.name, number)
                     own = found.setdefault(number.name, {})
-                    totals = _totals(number.columns, one.items, clusters)
-                    before = own[entry.name][0] if entry.name in own else 0.0  # runs with several seeds are added up
-                    own[entry.name] = (totals + before, number.statistic)
+                    # Runs with several seeds are added up.
+                    own[entry.name] = own.get(entry.name, 0.0) + _totals(number.columns, one.items, clusters)
     for what, own in found.items():
-        shape = next(iter(own.values()))[0].shape
-        totals = np.stack([own[entry.name][0] if entry.name in own else np.zeros(shape) for entry in plan.entries])
+        nothing = np.zeros_like(next(iter(own.values())))
+        totals = np.stack([own.get(entry.name, nothing) for entry in plan.entries])
         name = f"{measure.name}: {what}"
         yield Number(
             measure.name,
             what,
             predicts=isinstance(measure, Predictor) or what in PREDICTORS,
             happens=not isinstance(measure, Predictor) and what in OUTCOMES,
-            scores=Scores(name, totals, next(iter(own.values()))[1], people=read[0].people),
+            share=kinds[what].share,
+            scores=Scores(name, totals, kinds[what].statistic, people=read[0].people),
         )
 
 
@@ -183,21 +187,21 @@ def _of_ratings(run: Run[EvaluationSettings], ratings: Ratings) -> Iterator[Item
     for name, view in views.items():
         credits = ratings.credits[label, name]
         alone = ratings.credits[label, "none"]
-        yield ItemNumber(ACCURACY, name, mean_columns(credits))
-        yield ItemNumber("accuracy, no profile", name, mean_columns(alone))
+        yield ItemNumber(ACCURACY, name, mean_columns(credits), share=True)
+        yield ItemNumber("accuracy, no profile", name, mean_columns(alone), share=True)
         yield ItemNumber("gain over no profile", name, mean_columns(credits - alone))
         stranger = f"swapped:{name}" if view.is_profile else name
         if view.is_profile or name == "none":
             yield ItemNumber("gain over a stranger", name, mean_columns(credits - ratings.credits[label, stranger]))
-        yield ItemNumber("margin-weighted accuracy", name, _margins(ratings, label, name))
+        yield ItemNumber("margin-weighted accuracy", name, _margins(ratings, label, name), share=True)
         longer = ratings.longer
         sides = [mean_columns(np.where(where, credits, np.nan)) for where in (longer > 0, longer < 0)]
-        yield ItemNumber("length-controlled accuracy", name, np.concatenate(sides, axis=1), _mean_of_two)
+        yield ItemNumber("length-controlled accuracy", name, np.concatenate(sides, axis=1), _mean_of_two, share=True)
         if any(item.twin for item in ratings.items):
-            yield ItemNumber("twin consistency", name, mean_columns(_twins(ratings, credits)))
+            yield ItemNumber("twin consistency", name, mean_columns(_twins(ratings, credits)), share=True)
         if (columns := _by_category(ratings, credits)) is not None:
-            yield ItemNumber("worst category", name, columns, _worst)
-        yield ItemNumber(f"users at the {LOW:.0%} quantile", name, _by_user(ratings, credits), _quantile)
+            yield ItemNumber("worst category", name, columns, _worst, share=True)
+        yield ItemNumber(f"users at the {LOW:.0%} quantile", name, _by_user(ratings, credits), _quantile, share=True)
 
 
 def _mean_of_two(totals: Floats) -> Floats:

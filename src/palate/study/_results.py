@@ -29,6 +29,8 @@ class NumberInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is known before anything is written or trained with the reward model."""
     happens: bool
     """Whether it says what happened downstream."""
+    share: bool
+    """Whether it lies between 0 and 1."""
     models: int
     """Entries that have it."""
 

@@ -10,6 +10,8 @@ import numpy as np
 from palate.report import CLEAR, COEFFICIENTS, Finding, chance_of_error, count, figure, figure_interval, warnings_first
 from palate.runs import Run, common_fields
 from palate.stats import (
+    ANYWHERE,
+    SHARE,
     Agreement,
     Coefficient,
     FamilyAgreement,
@@ -17,6 +19,7 @@ from palate.stats import (
     Floats,
     PredictorTest,
     Quantity,
+    Range,
     Resamples,
     Statistic,
     agreements,
@@ -88,6 +91,7 @@ def summarise_study(run: Run[StudySettings]) -> StudySummary:
                 what=number.what,
                 predicts=number.predicts,
                 happens=number.happens,
+                share=number.share,
                 models=int(np.isfinite(number.scores.values).sum()),
             )
             for number in numbers.numbers
@@ -135,7 +139,12 @@ def _against(
 
 
 def _entries(plan: Plan, numbers: Sequence[Number]) -> list[EntryResult]:
-    figures = {number.name: _figures(number.scores.totals, number.scores.statistic, plan.seed) for number in numbers}
+    figures = {
+        number.name: _figures(
+            number.scores.totals, number.scores.statistic, plan.seed, SHARE if number.share else ANYWHERE
+        )
+        for number in numbers
+    }
     return [
         EntryResult(
             entry=entry.name,
@@ -148,12 +157,12 @@ def _entries(plan: Plan, numbers: Sequence[Number]) -> list[EntryResult]:
     ]
 
 
-def _figures(totals: Floats, statistic: Statistic, seed: int) -> list[Figure | None]:
+def _figures(totals: Floats, statistic: Statistic, seed: int, within: Range = ANYWHERE) -> list[Figure | None]:
     """With intervals over users."""
     there = [place for place in range(len(totals)) if totals[place].any()]
     resamples = Resamples(totals.shape[1], seed=seed, n_resamples=2000)
     found: list[Figure | None] = [None] * len(totals)
-    estimates = intervals([Quantity(totals[place], statistic) for place in there], resamples)
+    estimates = intervals([Quantity(totals[place], statistic, within) for place in there], resamples)
     for place, estimate in zip(there, estimates, strict=True):
         with np.errstate(all="ignore"):
             value = float(statistic(totals[place].sum(axis=0)))
@@ -269,9 +278,8 @@ def _about_predictors(
             continue
         agreement = next(one for one in found if (one.predictor, one.outcome) == (best.first, outcome))
         clear = best.q is not None and best.q < CLEAR
-        told = (
-            f"{COEFFICIENTS.with_interval(best.difference, best.low, best.high)}, q = {chance_of_error(best.q or 1.0)}"
-        )
+        better = COEFFICIENTS.with_interval(best.difference or 0.0, best.low, best.high)
+        told = f"{better}, q = {chance_of_error(best.q or 1.0)}"
         value = "" if agreement.spearman is None else f" (rank correlation {_told(agreement.spearman)})"
         yield Finding(
             "good" if clear else "note",
@@ -286,13 +294,12 @@ def _about_predictors(
 
 def _about_families(found: Sequence[FamilyAgreement]) -> Iterator[Finding]:
     for one in found:
-        if one.pooled is None or one.within is None:
-            continue
-        if one.pooled.value > 0.3 and one.within.value < 0.1:
+        pooled, within = one.pooled.spearman, one.centred.spearman
+        if pooled is not None and within is not None and pooled.q < CLEAR and within.value < pooled.value / 3:
             yield Finding(
                 "warning",
-                f"{one.predictor} and {one.outcome}: {_told(one.pooled)} over all entries but {_told(one.within)} "
-                "within families, so the benchmark tells kinds of models apart and not models of one kind",
+                f"{one.predictor} and {one.outcome}: {_told(pooled)} over all entries but {_told(within)} within "
+                "families, so the benchmark tells kinds of models apart more than models of one kind",
             )
 
 
