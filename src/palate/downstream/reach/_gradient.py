@@ -129,7 +129,7 @@ class PolicyGradient:
             spread = self._spread(probed, self._change(gradient, length, probed))
             if 0.2 < spread / STEP < 4:
                 break
-            length *= min(max(STEP / spread, 1e-2), 1e2) if np.isfinite(spread) and spread else 1e-2
+            length *= float(np.clip(STEP / max(spread, 1e-9), 1e-2, 1e2)) if np.isfinite(spread) else 1e-2
         return length
 
     def _spread(self, places: Sequence[int], changes: Floats) -> float:

@@ -222,7 +222,9 @@ class _Slopes:
     def _scores(self, source: Source, counted: Sequence[int]) -> Floats:
         """(items, texts); nan where there is no score, and for items that do not count."""
         name, samples = self.settings.policy_view.name, self.settings.drawing.samples
-        ids = [self.items[place].id if place in set(counted) else None for place in range(len(self.items))]
+        ids: list[str | None] = [None] * len(self.items)
+        for place in counted:
+            ids[place] = self.items[place].id
         rm, view = source
         if rm is None:
             return grade_rows(self.writer.lines(GRADES), name, ids, samples)
