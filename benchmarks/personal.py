@@ -43,9 +43,9 @@ def main() -> None:
         method, users = arguments.one.split(",")
         print(json.dumps(learn(method, int(users), arguments.seed)))
         return
-    from palate.personal import METHODS
+    from palate.personal import METHODS, TUNED
 
-    methods = arguments.method or [name for name in METHODS if name != "lora"]
+    methods = arguments.method or [name for name in METHODS if name not in TUNED]
     if arguments.benchmark:
         train(arguments.benchmark, methods, arguments.features, arguments.seed)
         return
