@@ -99,6 +99,10 @@ METHODS: Registry[type] = Registry(
         "user-embedding": ("A short vector for each user.", "palate.personal._user_embedding:UserEmbedding"),
         "lore": ("A few reward functions shared by everybody, mixed for each user.", "palate.personal._lore:LoRe"),
         "pal": ("An ideal point among a few prototypes.", "palate.personal._pal:Pal"),
+        "meta": (
+            "A starting point from which a few steps on a user's choices lead to their taste.",
+            "palate.personal._meta:Meta",
+        ),
         "crowd-gppl": (
             "A consensus, and a few smooth tastes mixed for each user.",
             "palate.personal._crowd_gppl:CrowdGppl",
