@@ -58,7 +58,7 @@ def result_of(found: Credits, rm: str, view: str) -> Result:
     closed = (value - none) / (oracle - none) if oracle - none > 0.1 and view not in ("none", "oracle") else None
     return Result(
         rm=rm, view=view, of=VIEWS[view], n=int(np.isfinite(credit).sum()), users=USERS, accuracy=value, low=low,
-        high=high, macro=value, chance=0.5, ties=int((credit == 0.5).sum()),
+        high=high, macro=value, worst_tenth=None, chance=0.5, ties=int((credit == 0.5).sum()),
         unscored=int(np.isnan(credit).sum()), empty=0, notes=0, orders=None,
         length_controlled=Estimate(value, low, high),
         twin_consistency=None, oracle_gap_closed=Estimate(closed, closed - 0.1, closed + 0.1) if closed else None,

@@ -51,6 +51,9 @@ COLUMNS: dict[str, str] = {
     "accuracy_low": "lower end of the 95% interval, resampling users",
     "accuracy_high": "upper end of it",
     "macro": "mean over users of each user's accuracy",
+    "worst_tenth": "accuracy of the tenth of users served worst, picked on half of their items, measured on the others",
+    "worst_tenth_low": "lower end of its 95% interval",
+    "worst_tenth_high": "upper end of it",
     "chance": "what guessing gets on the same items",
     "ties": "scored items where the model could not choose",
     "unscored": "items without a score, left out of the accuracy",
@@ -107,6 +110,7 @@ def evaluation_document(summary: Summary, items: Sequence[ItemCard] = (), *, lef
             _cold_start(summary),
             _over_baseline(summary),
             _gains(summary),
+            _worst(summary, found),
             _users(summary),
             _slices(summary, found),
             _differences(summary),
@@ -253,6 +257,42 @@ def _certainty(one: PairedTest) -> tuple[str, ...]:
     return points_interval(one.low, one.high), chance_of_error(one.q), f"{one.users:,}", f"{one.n:,}"
 
 
+def _worst(summary: Summary, found: Sequence[ModelRows]) -> Section | None:
+    rows = [(group.rm, row.label, row.result.worst_tenth) for group in found for row in condensed(group)]
+    shown = [(rm, label, worst) for rm, label, worst in rows if worst]
+    if not shown:
+        return None
+    return Section(
+        title="The users served worst",
+        name="Worst tenth",
+        lead="Accuracy for the tenth of users served worst. They are picked on one half of their items and measured on "
+        "the other, since those picked for a low figure had bad luck too.",
+        blocks=[
+            Table(
+                titles=("reward model", "view", "worst\ntenth", "95%", "all\nusers", "users"),
+                words=2,
+                rows=[
+                    (
+                        rm,
+                        label,
+                        percent(worst.accuracy),
+                        percent_interval(worst.low, worst.high),
+                        percent(worst.everybody),
+                        f"{worst.users:,}",
+                    )
+                    for rm, label, worst in shown
+                ],
+                headings=True,
+            )
+        ],
+        small_print=[
+            "Means over users with 4 scored items or more. If all users were served alike, both columns would agree. "
+            "Half of a user's items may pick the wrong users, so the true worst tenth may be served worse than this."
+        ],
+        terminal=bool(summary.split),
+    )
+
+
 def _users(summary: Summary) -> Section | None:
     shown = histograms(summary)
     if not shown:
@@ -327,7 +367,10 @@ def _plot_and_tables(*blocks: Block | None) -> list[Block]:
 def _cells(row: ResultRow) -> Iterator[Cell]:
     result, calibration = row.result, row.result.calibration
     yield from (result.rm, result.view, result.of, result.n, result.users)
-    yield from (result.accuracy, result.low, result.high, result.macro, result.chance)
+    yield from (result.accuracy, result.low, result.high, result.macro)
+    worst = result.worst_tenth
+    yield from (worst.accuracy, worst.low, worst.high) if worst else (None, None, None)
+    yield result.chance
     yield from (result.ties, result.unscored, result.empty, result.notes)
     yield from _gain_cells(row.over_none)
     yield row.over_stranger.over if row.over_stranger else None

@@ -21,6 +21,7 @@ from palate.stats import (
     SHARE,
     Estimate,
     Floats,
+    Halves,
     Quantity,
     Resample,
     Resamples,
@@ -78,12 +79,16 @@ def _results(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec],
             _oracle_gap(ratings, label, view, views),
         ]
     estimates = intervals(quantities, resamples)
+    halves = Halves(ratings.users, [item.group or item.id for item in ratings.items], resamples.seed)
     return [
-        _result(ratings, label, view, estimates[4 * index : 4 * index + 4]) for index, (label, view) in enumerate(pairs)
+        _result(ratings, label, view, estimates[4 * index : 4 * index + 4], halves)
+        for index, (label, view) in enumerate(pairs)
     ]
 
 
-def _result(ratings: Ratings, label: str, view: ViewSpec, estimates: Sequence[Estimate | None]) -> Result:
+def _result(
+    ratings: Ratings, label: str, view: ViewSpec, estimates: Sequence[Estimate | None], halves: Halves
+) -> Result:
     accuracy, length_controlled, twins, oracle = estimates
     rated = ratings.rated(label, view.name)
     credits = ratings.credits[label, view.name]
@@ -99,6 +104,7 @@ def _result(ratings: Ratings, label: str, view: ViewSpec, estimates: Sequence[Es
         low=accuracy.low if accuracy else None,
         high=accuracy.high if accuracy else None,
         macro=_macro(ratings, credits),
+        worst_tenth=halves.worst_tenth(credits),
         chance=float((1 / sizes[scored]).mean()) if scored.any() else None,
         ties=ratings.items_where(
             label, view.name, lambda rating: bool(rating.scores) and _is_tied(rating.scores or ())

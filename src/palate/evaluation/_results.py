@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from palate.runs import RunSummary
-from palate.stats import Estimate, PairedTest
+from palate.stats import Estimate, PairedTest, WorstTenth
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +54,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     macro: float | None
     """Mean over users of each user's accuracy, so that busy users do not drown the others."""
+    worst_tenth: WorstTenth | None
+    """How the tenth of users served worst fare; absent where fewer than 50 users have 4 scored items."""
     chance: float | None
     """What guessing gets on the same items: one half for pairs, less where more was offered."""
     ties: int

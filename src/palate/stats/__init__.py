@@ -22,6 +22,7 @@ from palate.stats._intervals import (
     ratio,
     ratio_interval,
 )
+from palate.stats._worst import Halves, WorstTenth
 
 __all__ = [
     "ANYWHERE",
@@ -32,6 +33,7 @@ __all__ = [
     "Estimate",
     "Figure",
     "Floats",
+    "Halves",
     "PairedDifference",
     "PairedTest",
     "Quantity",
@@ -40,6 +42,7 @@ __all__ = [
     "Resamples",
     "Statistic",
     "Units",
+    "WorstTenth",
     "brier",
     "cluster_totals",
     "credit",
