@@ -147,6 +147,7 @@ def _summary() -> Summary:
         ],
         "over_baseline": [],
         "slices": slices_of(found),
+        "costs": [],
         "user_accuracies": [
             UserAccuracy(rm=rm, view=view, user_id=f"user-{user}", n=EACH, accuracy=float(np.nanmean(row)))
             for rm, view in names

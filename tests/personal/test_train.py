@@ -12,9 +12,13 @@ from command import GUARD, palate
 from palate.cli import main
 from palate.data import write_benchmark
 from palate.evaluation import ITEMS, summarise
-from palate.personal import train
+from palate.personal import MethodSettings, train
+from palate.personal._costs import measure_cost
+from palate.personal._gpo import GpoSettings
+from palate.personal._per_user import PerUserSettings
 from palate.runs import open_run
 from planted import planted
+from unseen import BENCHMARK, trained
 
 
 def run(arguments: list[str]) -> None:
@@ -79,7 +83,8 @@ def test_killed_at_any_moment_it_ends_as_if_undisturbed(tmp_path: Path) -> None:
         process.kill()
         process.wait()
     found = json.loads(palate(*words, tmp_path / "killed").stdout)
-    assert {**found, "run": ""} == {**calm, "run": ""}
+    assert {one["rm"] for one in found["costs"]} == {"bradley-terry", "per-user"}
+    assert {**found, "run": "", "costs": []} == {**calm, "run": "", "costs": []}
     assert Path(found["run"]).name == Path(calm["run"]).name
 
 
@@ -108,6 +113,50 @@ def test_what_a_model_has_to_say_of_itself_is_shown(tmp_path: Path, capsys: pyte
     method = f"{tmp_path / 'modest.py'}:Modest"
     run(["train", str(tmp_path / "planted"), "--method", method, "--features", "traits", "--out", str(tmp_path)])
     assert "warning: modest.py:Modest: it knows nobody.\n" in capsys.readouterr().out
+
+
+def test_what_a_user_costs_is_told_of_every_model_and_kept_apart(tmp_path: Path) -> None:
+    """Two runs differ in the times alone, and those are in a file of their own."""
+    once, again = (
+        train(planted(couples=4, choices=6), ["demographic"], features="traits", folds=2, out=tmp_path / name)
+        for name in ("once", "again")
+    )
+    assert [cost.rm for cost in once.costs] == ["bradley-terry", "demographic"]
+    assert (once.costs[0].bytes, once.costs[0].adapt_ms) == (0, None)
+    folders = [Path(summary.run) for summary in (once, again)]
+    files = {file.relative_to(folders[0]) for file in folders[0].rglob("*") if file.is_file()}
+    assert Path("costs.jsonl") in files and Path("ratings.jsonl") in files
+    for file in files - {Path("costs.jsonl")}:
+        assert (folders[0] / file).read_bytes() == (folders[1] / file).read_bytes(), file
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "kept"),
+    [
+        ("per-user", PerUserSettings(), 4 * 26),
+        # For each of 8 examples two levels of 16 numbers and a weight.
+        ("gpo", GpoSettings(epochs=1, width=16, heads=2), 8 * 4 * (2 * 16 + 1)),
+    ],
+)
+def test_what_is_kept_of_a_user_is_what_the_model_would_save(
+    method: str, settings: MethodSettings, kept: int, tmp_path: Path
+) -> None:
+    model = trained(method, settings)
+    before = model.fingerprint
+    cost = measure_cost(method, model, BENCHMARK)
+    assert cost.bytes == kept
+    assert cost.adapt_ms is not None and cost.score_ms is not None
+    assert 0 < cost.score_ms < 1000 > cost.adapt_ms > 0
+    assert model.fingerprint == before
+    without = (model.save(tmp_path / "without") / "model.safetensors").stat().st_size
+    model.adapt("somebody", BENCHMARK.users["user-0-asks"].judgements)
+    grown = (model.save(tmp_path / "with") / "model.safetensors").stat().st_size - without
+    assert grown == pytest.approx(kept, abs=24)  # a length, and where the file's header ends
+
+
+def test_a_run_without_trained_models_has_no_costs(tmp_path: Path) -> None:
+    summary = train(planted(couples=6, choices=6), [], features="traits", folds=2, out=tmp_path, keep_models=False)
+    assert summary.costs == []
 
 
 def test_a_run_is_read_again_without_training(tmp_path: Path) -> None:

@@ -20,8 +20,10 @@ from palate.evaluation._results import (
     UserAccuracy,
 )
 from palate.evaluation._run import (
+    COSTS,
     ITEMS,
     RATINGS,
+    Cost,
     RatedItem,
     RatingLine,
     Settings,
@@ -41,12 +43,14 @@ from palate.evaluation._slices import (
 from palate.evaluation._warnings import view_warnings
 
 __all__ = [
+    "COSTS",
     "EVALUATION",
     "ITEMS",
     "MOST_GROUPS",
     "RATINGS",
     "SMALLEST_GROUP",
     "Calibration",
+    "Cost",
     "Difference",
     "Gain",
     "Grouping",

@@ -112,6 +112,7 @@ def evaluation_document(summary: Summary, items: Sequence[ItemCard] = (), *, lef
             _gains(summary),
             _worst(summary, found),
             _users(summary),
+            _costs(summary),
             _slices(summary, found),
             _differences(summary),
         ],
@@ -291,6 +292,29 @@ def _worst(summary: Summary, found: Sequence[ModelRows]) -> Section | None:
         ],
         terminal=bool(summary.split),
     )
+
+
+def _costs(summary: Summary) -> Section | None:
+    if not summary.costs:
+        return None
+    rows = [
+        (one.rm, f"{one.bytes:,}", _milliseconds(one.adapt_ms), _milliseconds(one.score_ms)) for one in summary.costs
+    ]
+    return Section(
+        title="What a user costs",
+        name="Costs",
+        lead="What each trained model keeps of one user beyond what all users share, and how long it takes.",
+        blocks=[Table(titles=("model", "bytes\nkept", "ms to\nadapt", "ms to\nscore"), words=1, rows=rows)],
+        small_print=[
+            "Medians, on the machine that trained: bytes as saved; adapting to the last 8 choices of a new user; "
+            "scoring two responses for a known user. Features were cached, so the encoder's time is not in it."
+        ],
+        terminal=True,
+    )
+
+
+def _milliseconds(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:.2f}"
 
 
 def _users(summary: Summary) -> Section | None:

@@ -10,7 +10,16 @@ from palate.evaluation._document import evaluation_document
 from palate.evaluation._items import item_cards
 from palate.evaluation._metrics import summarise
 from palate.evaluation._results import Summary
-from palate.evaluation._run import LEDGERS, RATINGS, Settings, in_benchmark_order, make_ask, rated_item, rating_line
+from palate.evaluation._run import (
+    COSTS,
+    LEDGERS,
+    RATINGS,
+    Settings,
+    in_benchmark_order,
+    make_ask,
+    rated_item,
+    rating_line,
+)
 from palate.records import Benchmark, Comparison, PalateError, RewardModel, View
 from palate.report import Document
 from palate.runs import (
@@ -46,8 +55,8 @@ class Evaluation(Experiment[Settings, Summary]):
     options = ("read_again", "resample")
 
     def ledgers(self, settings: Settings) -> Sequence[Ledger[Any]]:
-        """Items, what was shown of their users, and ratings."""
-        return LEDGERS
+        """Items, what was shown of their users, and ratings; of trained models, what a user costs."""
+        return LEDGERS if settings.split is None else (*LEDGERS, COSTS)
 
     def summarise(self, run: Run[Settings], reading: Reading = DEFAULT_READING) -> Summary:
         """Every number, from the raw ratings."""

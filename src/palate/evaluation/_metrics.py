@@ -11,7 +11,7 @@ from palate.evaluation._findings import findings_of
 from palate.evaluation._paired import differences, gains, over_baseline
 from palate.evaluation._ratings import Rated, Ratings
 from palate.evaluation._results import Calibration, Orders, Result, Summary
-from palate.evaluation._run import Settings
+from palate.evaluation._run import COSTS, Settings
 from palate.evaluation._slices import slices, user_accuracies
 from palate.evaluation._warnings import run_warnings, stranger_match
 from palate.report import Finding
@@ -61,6 +61,7 @@ def summarise(run: Run[Settings], *, again: bool = False, resample: Resample = "
         gains=found,
         differences=differences(ratings, labels, settings.views, resamples),
         over_baseline=over,
+        costs=list(run.read(COSTS)),
         slices=slices(ratings, labels, settings.views, resamples),
         user_accuracies=user_accuracies(ratings, labels, settings.views),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from palate.evaluation._run import Cost
 from palate.runs import RunSummary
 from palate.stats import Estimate, PairedTest, WorstTenth
 
@@ -151,5 +152,7 @@ class Summary(RunSummary, frozen=True, kw_only=True):
     differences: list[Difference]
     over_baseline: list[OverBaseline]
     """For runs of `palate train`: each model against the impersonal one, which is no personal gain."""
+    costs: list[Cost]
+    """For runs of `palate train` that kept their models: what a user costs each."""
     slices: list[Slice]
     user_accuracies: list[UserAccuracy]

@@ -4,6 +4,7 @@ items.jsonl     the comparisons that were rated, with their labels
 parts.jsonl     every piece of a profile that was shown, once
 views.jsonl     which pieces each item's view was made of
 ratings.jsonl   every rating, in the order in which it was made
+costs.jsonl     in runs of `palate train`, what a user costs each model: the one ledger that is another on every run
 """
 
 from __future__ import annotations
@@ -73,6 +74,18 @@ class RatingLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.rm, self.view, self.item, self.draw
 
 
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user costs a trained model, beyond what all users share; a line of `costs.jsonl`."""
+
+    rm: str
+    bytes: int
+    """Kept of a user, as the model is saved; the median over users."""
+    adapt_ms: float | None
+    """Milliseconds to learn a new user from 8 judgements; the median. Absent where nothing is learned."""
+    score_ms: float | None
+    """Milliseconds to score two responses for a known user, their features cached; the median."""
+
+
 def _view_of(line: RatingLine) -> list[tuple[str, str, int]]:
     """What a rating was made with; where there was nothing to show and nobody was asked, no view."""
     asked = line.rating.scores is not None or line.rating.raw is not None
@@ -81,6 +94,7 @@ def _view_of(line: RatingLine) -> list[tuple[str, str, int]]:
 
 ITEMS = Ledger("items.jsonl", RatedItem, lambda line: line.id, about="items")
 RATINGS = Ledger("ratings.jsonl", RatingLine, lambda line: line.key, Needs(VIEWS, _view_of))
+COSTS = Ledger("costs.jsonl", Cost, lambda line: line.rm, about="nobody")
 LEDGERS = (ITEMS, PARTS, VIEWS, RATINGS)
 
 

@@ -1,5 +1,6 @@
 """Reward models that know the user: methods, training, protocols."""
 
+from palate.personal._costs import measure_cost
 from palate.personal._features import Features
 from palate.personal._files import (
     ErasedFromModel,
@@ -69,6 +70,7 @@ __all__ = [
     "learn_privately",
     "load_personal",
     "make_folds",
+    "measure_cost",
     "method_type",
     "parse_method",
     "privacy_curve",

@@ -160,6 +160,10 @@ class PersonalModel:
         """Drop what is kept of one user; whether there was anything."""
         return self._states.pop(user, None) is not None
 
+    def bytes_of(self, user: str) -> int:
+        """How much is kept of one user."""
+        return self._states[user].nbytes if user in self._states else 0
+
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """Read every response once, then rate the asks of each user together."""
         import torch

@@ -9,11 +9,12 @@ from pathlib import Path
 import msgspec
 
 from palate import __version__
-from palate.evaluation import EVALUATION, RATINGS, RatedItem, Settings, Summary, rate_comparisons, rated_item
+from palate.evaluation import COSTS, EVALUATION, RATINGS, RatedItem, Settings, Summary, rate_comparisons, rated_item
+from palate.personal._costs import measure_cost
 from palate.personal._folds import LATER, Fold, make_folds
 from palate.personal._method import MethodSettings
 from palate.personal._pairs import labelled
-from palate.personal._recipe import Recipe, parse_method
+from palate.personal._recipe import Recipe, load_personal, parse_method
 from palate.records import Benchmark, Comparison, PalateError, RewardModel, User, View
 from palate.runs import (
     Build,
@@ -128,6 +129,10 @@ def train(
             report(f"training {name} on everything", total, total)
             tell = partial(_tell, report, "everything", done, total)
             recipe.fit(name, benchmark.comparisons, benchmark.users, report=tell).save(finished)
+        with run.writing() as writer:
+            if name not in writer.keys(COSTS):
+                report(f"measuring what a user costs {name}", total, total)
+                writer.add(COSTS, [measure_cost(name, load_personal(finished), benchmark)])
     report("done", total, total)
     return EVALUATION.summarise(run)
 

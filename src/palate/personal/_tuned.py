@@ -110,6 +110,10 @@ class TunedModel(ABC):
         """Drop what is kept of one user; whether there was anything."""
         return self._states.pop(user, None) is not None
 
+    def bytes_of(self, user: str) -> int:
+        """How much is kept of one user."""
+        return self._states[user].nbytes if user in self._states else 0
+
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """Read every response of every ask; what an ask's responses share is read once."""
         self._require_training()
