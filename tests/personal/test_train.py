@@ -12,11 +12,13 @@ from command import GUARD, palate
 from palate.cli import main
 from palate.data import write_benchmark
 from palate.evaluation import ITEMS, summarise
-from palate.personal import MethodSettings, train
+from palate.personal import MethodSettings, make_folds, train
 from palate.personal._costs import measure_cost
 from palate.personal._gpo import GpoSettings
 from palate.personal._per_user import PerUserSettings
-from palate.runs import open_run
+from palate.personal._train import _part
+from palate.report import Chart, Table
+from palate.runs import open_run, write_report
 from planted import planted
 from unseen import BENCHMARK, trained
 
@@ -58,6 +60,46 @@ def test_a_cold_start_has_the_same_items_at_every_step(tmp_path: Path) -> None:
     assert len({result.n for result in steps.values()}) == 1
     assert (steps["judgements:4"].accuracy or 0) > 0.9
     assert (steps["none"].accuracy or 1) < 0.6
+
+
+def test_a_curve_over_users_asks_the_same_of_models_of_more_and_more_users(tmp_path: Path) -> None:
+    """Nothing can be learned of a group of fewer than five people."""
+    summary = train(
+        planted(couples=14, choices=6),
+        ["demographic"],
+        features="traits",
+        users_curve=[12, 2],
+        folds=2,
+        views=["demographics"],
+        out=tmp_path,
+    )
+    labels = ["demographic", "demographic,users=2", "demographic,users=12"]
+    found = {result.rm: result for result in summary.results}
+    assert list(found)[3:] == labels
+    assert len({result.n for result in found.values()}) == 1
+    everybody, few, many = (found[label].accuracy or 0 for label in labels)
+    assert few == pytest.approx(0.5, abs=0.1)
+    assert many > 0.8 < everybody
+    document = write_report(open_run(Path(summary.run)), summary)
+    [section] = [section for section in document.sections if section.title == "How many users to train on"]
+    chart, table = section.blocks
+    assert isinstance(chart, Chart) and isinstance(table, Table)
+    assert [name for _, name in chart.x_ticks] == ["2", "12"]
+    assert [row[1] for row in table.rows if row[0] == "demographic"] == ["2", "12", "all"]
+    assert {folder.name for folder in (Path(summary.run) / "models").iterdir()} == {"bradley-terry", "demographic"}
+
+
+def test_more_users_hold_the_fewer_and_none_who_is_asked() -> None:
+    folds = make_folds(planted(couples=8, choices=4), "unseen", folds=2)
+    for fold in folds:
+        parts = [_part(fold, users, seed=0) for users in (2, 5, None)]
+        names = [{item.user_id for item in part.train} for part in parts]
+        assert [len(own) for own in names[:2]] == [2, 5]
+        assert names[0] < names[1] < names[2]
+        assert [set(part.trained_users) for part in parts[:2]] == names[:2]
+        assert {part.test for part in parts} == {fold.test}
+        assert not names[2] & {item.user_id for item in fold.test}
+        assert {item.user_id for item in _part(fold, 5, seed=1).train} != names[1]
 
 
 def test_any_reward_model_can_stand_beside_the_trained_ones(tmp_path: Path) -> None:
@@ -175,6 +217,12 @@ def test_a_run_is_read_again_without_training(tmp_path: Path) -> None:
         (["mini", "--features", "traits", "--cold-start", "1,two"], "whole numbers"),
         (["mini", "--features", "traits", "--cold-start", "0,400"], "has 400 judgements"),
         (["mini", "--features", "traits", "--folds", "1"], "counted from 2"),
+        (["mini", "--features", "traits", "--users-curve", "ten"], "--users-curve takes whole numbers"),
+        (["mini", "--features", "traits", "--users-curve", "10,400"], "from 2 to 48"),
+        (
+            ["mini", "--features", "traits", "--users-curve", "9", "--protocol", "leave-out:category"],
+            "never trained on",
+        ),
         (["nowhere"], "nowhere"),
     ],
 )

@@ -25,6 +25,7 @@ def train(
     base: str = "smollm2",
     protocol: str = "seen",
     cold_start: str | None = None,
+    users_curve: str | None = None,
     view: Many = None,
     rm: Many = None,
     retriever: str = "random",
@@ -58,6 +59,8 @@ def train(
         `leave-out:category` or `leave-out:FIELD` (each value of a demographic field in turn).
     cold_start
         Measure accuracy after a new user has made this many judgements, such as `0,1,2,4,8,16`.
+    users_curve
+        Train also on this many users only, such as `10,20,40`, and measure on the same held-out users.
     view
         What a model may see of the test users; may be repeated [default: what the protocol calls for].
     rm
@@ -92,7 +95,8 @@ def train(
         base=base,
         protocol=protocol,
         views=view,
-        cold_start=numbers(cold_start) if cold_start else None,
+        cold_start=numbers("--cold-start", cold_start) if cold_start else None,
+        users_curve=numbers("--users-curve", users_curve) if users_curve else (),
         folds=folds,
         retriever=retriever,
     )
@@ -105,13 +109,13 @@ def train(
         print(f"Models: {models}")  # noqa: T201
 
 
-def numbers(text: str) -> list[int]:
+def numbers(option: str, text: str) -> list[int]:
     """Whole numbers with commas between them."""
     from palate.records import PalateError
 
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() for part in parts):
-        raise PalateError(f"--cold-start takes whole numbers such as 0,1,2,4,8; {text!r} was given")
+        raise PalateError(f"{option} takes whole numbers such as 0,1,2,4,8; {text!r} was given")
     return [int(part) for part in parts]
 
 

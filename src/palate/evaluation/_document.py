@@ -14,6 +14,8 @@ from palate.evaluation._plots import (
     difference_plot,
     gain_plot,
     histograms,
+    users_chart,
+    users_curve,
 )
 from palate.evaluation._results import Gain, Slice, Summary
 from palate.report import (
@@ -108,6 +110,7 @@ def evaluation_document(summary: Summary, items: Sequence[ItemCard] = (), *, lef
         sections=[
             _accuracy(summary, found),
             _cold_start(summary),
+            _users_curve(summary),
             _over_baseline(summary),
             _gains(summary),
             _worst(summary, found),
@@ -185,6 +188,34 @@ def _cold_start(summary: Summary) -> Section | None:
         return None
     lead = "Accuracy on the same items as more of the user's judgements are known. Bands are 95% intervals over users."
     return Section(title="Cold start", lead=lead, blocks=[chart])
+
+
+def _users_curve(summary: Summary) -> Section | None:
+    curve = users_curve(summary)
+    if not curve:
+        return None
+    rows = [
+        (
+            method,
+            "all" if users is None else f"{users:,}",
+            percent(result.accuracy),
+            percent_interval(result.low, result.high),
+            f"{result.n:,}",
+        )
+        for method, users, result in curve
+    ]
+    return Section(
+        title="How many users to train on",
+        name="Users trained on",
+        lead=f"Accuracy with {curve[0][2].view} on the same items of the same held-out users, as more other users are "
+        "trained on. Each number of users holds the smaller ones. Bands are 95% intervals over the held-out users.",
+        blocks=_plot_and_tables(
+            users_chart(summary),
+            Table(titles=("model", "users\ntrained on", "accuracy", "95%", "n"), words=1, rows=rows, headings=True),
+        ),
+        small_print=["The intervals do not cover which users were drawn to train on; other seeds draw others."],
+        terminal=True,
+    )
 
 
 def _gains(summary: Summary) -> Section | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -19,7 +20,7 @@ from palate.evaluation._order import (
     view_kind,
     views,
 )
-from palate.evaluation._results import Summary
+from palate.evaluation._results import Result, Summary
 from palate.report import (
     IN_PERCENT,
     IN_POINTS,
@@ -109,6 +110,42 @@ def cold_start_chart(summary: Summary) -> Chart | None:
         title="Accuracy against judgements known of the user",
         axis="judgements known of the user",
         step="{} known",
+    )
+
+
+_USERS = re.compile(r"(.+),users=(\d+)")
+"""What `palate train` calls a model that was trained on some of the users."""
+
+
+def users_curve(summary: Summary) -> list[tuple[str, int | None, Result]]:
+    """Of a run with a curve over users: method, how many users it was trained on, and how it does; None is all.
+
+    Under the last view that shows the person: the one that shows most.
+    """
+    parts = {result.rm: _USERS.fullmatch(result.rm) for result in summary.results}
+    methods = list(dict.fromkeys(part[1] for part in parts.values() if part))
+    shown = [result.view for result in summary.results if result.rm in methods and result.of is None]
+    found = []
+    for result in summary.results:
+        part = parts[result.rm]
+        method = part[1] if part else result.rm
+        if method in methods and result.view == shown[-1] and result.accuracy is not None:
+            found.append((method, int(part[2]) if part else None, result))
+    return sorted(found, key=lambda one: (methods.index(one[0]), math.inf if one[1] is None else one[1]))
+
+
+def users_chart(summary: Summary) -> Chart | None:
+    """Accuracy against how many users were trained on; nothing in runs without such a curve."""
+    curves: dict[str, list[Step]] = defaultdict(list)
+    for method, users, result in users_curve(summary):
+        if users is not None and result.accuracy is not None:
+            curves[method].append(Step(users, result.accuracy, result.low, result.high))
+    return draw_curves(
+        curves,
+        IN_PERCENT,
+        title="Accuracy against users trained on",
+        axis="users trained on",
+        step="{} users",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -27,6 +28,7 @@ from palate.runs import (
     load_models,
     no_progress,
     ranks,
+    seeded,
 )
 from palate.views import STRANGERS, History, Missing, ViewBuilder, ViewSpec, drawn, make_retriever, resolve_views
 
@@ -34,6 +36,15 @@ MOST_CHOICES = 5
 """How often settings are chosen for a method in one run."""
 IMPERSONAL = "bradley-terry"
 """Stands first in every table: a personal model that is worse is a bad model, whatever knowing the person adds."""
+
+
+class Trainee(NamedTuple):
+    """One model to train in every fold."""
+
+    settings: ModelSettings
+    method: str
+    users: int | None
+    """How many of a fold's users it is trained on; None is all."""
 
 
 def train(
@@ -46,6 +57,7 @@ def train(
     protocol: str = "seen",
     views: Sequence[str] | None = None,
     cold_start: Sequence[int] | None = None,
+    users_curve: Sequence[int] = (),
     folds: int = 5,
     retriever: str = "random",
     strangers: int = STRANGERS,
@@ -58,12 +70,13 @@ def train(
     """Measure personal models on users or items that they were not trained on, then train each on everything.
 
     The run folder is like that of `evaluate`, with the finished models in `models/`. The impersonal model is
-    always there. Reward models of other kinds are rated on the same items under the same views. Call it
-    again to resume.
+    always there. Reward models of other kinds are rated on the same items under the same views. With `users_curve`,
+    every method is also trained on so many of the users only, and asked about the same others. Call it again to
+    resume.
     """
     benchmark = as_benchmark(benchmark, data_dir)
-    if cold_start is not None and protocol == "seen":
-        protocol = "unseen"  # a curve over judgements known is about users the model has never met
+    if (cold_start is not None or users_curve) and protocol == "seen":
+        protocol = "unseen"  # both curves are about users the model has never met
     methods = list(dict.fromkeys([IMPERSONAL, *methods]))
     if len({Path(name).name for name in methods}) < len(methods):
         raise PalateError(f"two methods would be kept under one name: {', '.join(methods)}")
@@ -78,15 +91,27 @@ def train(
                 f"no item of {benchmark.card.name} has {max(cold_start)} judgements of its user to show, made before "
                 "it and sharing no text with it; ask for fewer"
             )
+    _check_curve(users_curve, protocol, min(len(_drawn_users(fold, seed)) for fold in split))
     specs = resolve_views(views or _views(benchmark, protocol, cold_start), strangers=strangers)
     others = load_models(reward_models) if reward_models else []
     recipe = Recipe(features=features, base=base, seed=seed)
     how = {"protocol": protocol, "folds": str(folds), "source": f"palate {__version__}"}
-    trained = [ModelSettings(label=name, identity={**recipe.identity(name), **how}) for name in methods]
+    trainees = [
+        Trainee(
+            ModelSettings(
+                label=name if users is None else f"{name},users={users}",
+                identity={**recipe.identity(name), **how, **({} if users is None else {"users": str(users)})},
+            ),
+            name,
+            users,
+        )
+        for name in methods
+        for users in (None, *sorted(set(users_curve)))
+    ]
     settings = Settings(
         benchmark=benchmark.card,
         content_hash=benchmark.content_hash,
-        models=[*trained, *(other.settings for other in others)],
+        models=[*(one.settings for one in trainees), *(other.settings for other in others)],
         views=specs,
         retriever=retriever,
         retriever_fingerprint=make_retriever(retriever, seed=seed).fingerprint if any(map(ranks, specs)) else "",
@@ -111,15 +136,22 @@ def train(
                 rate = partial(
                     rate_comparisons, writer, views=specs, items=fold.test, build=build, seed=seed, tell=tell
                 )
-                for settings_of in (model for model in trained if _is_pending(model.label, specs, fold, done)):
-                    name = settings_of.label
-                    if name not in chosen:
-                        report(f"choosing settings of {name}", len(done), total)
-                        chosen[name] = recipe.choose(name, group)
-                    tell(f"training {name}")
+                for trainee in trainees:
+                    label = trainee.settings.label
+                    if not _is_pending(label, specs, fold, done):
+                        continue
+                    if label not in chosen:
+                        report(f"choosing settings of {label}", len(done), total)
+                        chosen[label] = recipe.choose(
+                            trainee.method, [_part(one, trainee.users, seed) for one in group]
+                        )
+                    tell(f"training {label}")
+                    part = _part(fold, trainee.users, seed)
                     # The view `user` may be asked for. This model is not kept, and so what it remembers is not either.
-                    model = recipe.fit(name, fold.train, fold.trained_users, chosen[name], remember=True, report=tell)
-                    rate(models=[LoadedModel(settings_of, model)])
+                    model = recipe.fit(
+                        trainee.method, part.train, part.trained_users, chosen[label], remember=True, report=tell
+                    )
+                    rate(models=[LoadedModel(trainee.settings, model)])
                 for other in others:
                     rate(models=[other])
     # Where privacy was asked for, no other model is left lying about.
@@ -135,6 +167,38 @@ def train(
                 writer.add(COSTS, [measure_cost(name, load_personal(finished), benchmark)])
     report("done", total, total)
     return EVALUATION.summarise(run)
+
+
+def _check_curve(users_curve: Sequence[int], protocol: str, most: int) -> None:
+    """Refuse numbers of users that no fold has, and a protocol that asks about users it was trained on."""
+    if users_curve and protocol == "leave-out:category":
+        raise PalateError(
+            "a curve over users is about users never trained on, and leave-out:category trains on those it asks; "
+            "use unseen or leave-out:FIELD"
+        )
+    if wrong := [count for count in users_curve if not 2 <= count <= most]:
+        raise PalateError(
+            f"a curve over users is a list of numbers from 2 to {most}, the users that every fold has to train on; "
+            f"{wrong[0]} was given"
+        )
+
+
+def _drawn_users(fold: Fold, seed: int) -> list[str]:
+    """The users who train a fold, in an order by seed in which two users stand alike in every fold."""
+    own = [user for user, choices in labelled(fold.train, fold.trained_users).items() if choices]
+    return sorted(own, key=lambda user: (seeded(seed, user), user))
+
+
+def _part(fold: Fold, users: int | None, seed: int) -> Fold:
+    """The fold with so many of its users to train on, each number of them holding the smaller ones; all without."""
+    if users is None:
+        return fold
+    kept = set(_drawn_users(fold, seed)[:users])
+    return msgspec.structs.replace(
+        fold,
+        train=tuple(item for item in fold.train if item.user_id in kept),
+        trained_users={name: user for name, user in fold.trained_users.items() if name in kept},
+    )
 
 
 def _groups(split: Sequence[Fold]) -> list[Sequence[Fold]]:
