@@ -239,7 +239,7 @@ class _Worker:
     def __init__(self, plan: Plan, place: Workplace) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
-        given = msgspec.json.encode(plan), msgspec.json.encode(place)
+        given = msgspec.json.encode(plan), place
         self._process = context.Process(target=_serve, args=(other, *given), daemon=True)
         self._process.start()
         other.close()
@@ -261,9 +261,9 @@ class _Worker:
         self._process.terminate()
 
 
-def _serve(pipe: Connection, plan: bytes, place: bytes) -> None:
+def _serve(pipe: Connection, plan: bytes, where: Workplace) -> None:
     """The life of a worker: it ends when nobody sends any more."""
-    own, where = msgspec.json.decode(plan, type=Plan), msgspec.json.decode(place, type=Workplace)
+    own = msgspec.json.decode(plan, type=Plan)
     benchmarks = Benchmarks(where.data)
     while True:
         try:
