@@ -1,7 +1,7 @@
 """Do the intervals of agreement hold the truth, and does the test between predictors cry wolf? Simulated zoos.
 
     python benchmarks/agreement_coverage.py                   # 120 zoos a number, under three minutes on one core
-    python benchmarks/agreement_coverage.py --zoos 300        # the table of docs/statistics.md
+    python benchmarks/agreement_coverage.py --zoos 300        # the tables of docs/statistics.md
 
 A zoo has 10, 20 or 40 models with a predictor and an outcome each, which users measure with noise. The truth is the
 coefficient between what infinitely many users would say, over the population that the models come from; for weighted
@@ -204,11 +204,11 @@ def main() -> None:
 
     console, shares = Console(width=200), []
     table = Table("zoo", "models", *COEFFICIENTS, "bootstrap", "none", box=MARKDOWN)
-    chosen = [zoo for zoo in ZOOS if options.only in zoo.name]
-    rivals = RIVALS if options.only in ("", "predictors") else [pair for pair in RIVALS if options.only in pair.name]
+    chosen = [(number, zoo) for number, zoo in enumerate(ZOOS) if options.only in zoo.name]
+    rivals = RIVALS if options.only in ("", "predictors") else []
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("simulating", total=len(options.models) * (4 * len(chosen) + 2 * len(rivals)))
-        for number, zoo in enumerate(chosen):
+        for number, zoo in chosen:
             for n in options.models:
                 rows = []
                 for place, rho in enumerate(CORRELATIONS):
