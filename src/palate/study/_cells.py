@@ -52,14 +52,17 @@ def cells_of(plan: Plan) -> list[Cell]:
     for measure in plan.measures:
         if isinstance(measure, BestOfN) and measure.in_context:
             cells.append(Cell(measure=measure.name, model=IN_CONTEXT))
+        if isinstance(measure, Ppo):
+            # Seed by seed, so that whatever is there when time runs out compares all rewards.
+            cells += [
+                Cell(measure=measure.name, model=model.label, view=view, seed=seed)
+                for seed in measure.seeds
+                for model in plan.models_of(measure)
+                for view in model.views
+            ]
+            continue
         for model in plan.models_of(measure):
-            if isinstance(measure, Ppo):
-                cells += [
-                    Cell(measure=measure.name, model=model.label, view=view, seed=seed)
-                    for view in model.views
-                    for seed in measure.seeds
-                ]
-            elif isinstance(measure, Reach):
+            if isinstance(measure, Reach):
                 profiles = [view for view in model.views if parse_view(view).is_profile]
                 cells += [Cell(measure=measure.name, model=model.label, view=view) for view in profiles]
             else:
