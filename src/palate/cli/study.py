@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from palate.cli._options import DataOptions, Flag
+from palate.cli._options import DataOptions, Flag, Many
 
 if TYPE_CHECKING:
     from palate.study import Cell
@@ -25,6 +25,7 @@ def study(
     /,
     *,
     at_once: int = 1,
+    only: Many = None,
     check: Flag = False,
     out: Path = Path("runs"),
     options: DataOptions = DATA,
@@ -40,6 +41,8 @@ def study(
         A TOML file: reward models and views, benchmarks, uses, seeds.
     at_once
         Number of cells that run side by side, each in a process of its own.
+    only
+        Run the cells of this measure only; may be repeated. The others wait for a later call.
     check
         Check the plan, list its cells, and run nothing.
     out
@@ -57,7 +60,7 @@ def study(
             return print_json({"cells": [cell.name for cell in cells]})
         return _list(cells)
     with _watching(show=not options.json) as watch:
-        summary = measure(plan, out=out, at_once=at_once, watch=watch, **options.given)
+        summary = measure(plan, out=out, at_once=at_once, only=only, watch=watch, **options.given)
     return show(summary, json=options.json)
 
 

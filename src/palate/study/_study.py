@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from palate.records import PalateError, describe_error
+from palate.records import PalateError, describe_error, unknown_name
 from palate.report import Document
 from palate.runs import Experiment, Ledger, Progress, Reading, Run, RunWriter, begin_run, no_progress
 from palate.runs._experiment import DEFAULT_READING
@@ -83,6 +83,7 @@ def study(
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
     at_once: int = 1,
+    only: Sequence[str] | None = None,
     watch: Watcher | None = None,
 ) -> StudySummary:
     """Run every cell of a plan that is not finished, and say what predicts what.
@@ -101,7 +102,7 @@ def study(
     _refuse(plan, where, benchmarks)
     run = _begin(plan, Path(out), benchmarks)
     place = Workplace(folder=run.folder, out=Path(out), data=data)
-    cells = cells_of(plan)
+    cells = _asked(plan, only)
     with run.writing() as writer:
         there = finished(run)
         done = [
@@ -117,6 +118,15 @@ def study(
             else:
                 _side_by_side(plan, phase, place, at_once, writer, watch)
     return STUDY.summarise(run)
+
+
+def _asked(plan: Plan, only: Sequence[str] | None) -> list[Cell]:
+    """All cells, or those of some measures and the training of models."""
+    names = [measure.name for measure in plan.measures]
+    for name in only or ():
+        if name not in names:
+            raise unknown_name("measure", name, names)
+    return [cell for cell in cells_of(plan) if not only or not cell.measure or cell.measure in only]
 
 
 def check_plan(plan: Plan, where: object, data: Path | None = None) -> None:
