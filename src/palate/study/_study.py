@@ -6,6 +6,7 @@ import multiprocessing
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -34,6 +35,8 @@ from palate.study._run import (
 )
 from palate.study._summary import summarise_study
 
+MOST_REFUSALS = 300
+"""How often a cell is tried again whose run is in use, a second apart."""
 KILLED = "its process was ended from outside, perhaps for want of memory (exit code {code})"
 
 
@@ -75,6 +78,9 @@ class Ended(NamedTuple):
     failed: str | None
     seconds: float
     device: str
+    in_use: bool = False
+    """Whether another cell was writing to the same run: two cells may be one run on a benchmark where they see the
+    same."""
 
 
 def study(
@@ -170,14 +176,14 @@ def _phases(plan: Plan, cells: Sequence[Cell]) -> list[list[Cell]]:
 
 def _try(plan: Plan, cell: Cell, place: Workplace, benchmarks: Benchmarks, progress: Progress) -> Ended:
     started = time.monotonic()
-    run, failed = "", None
+    run, failed, in_use = "", None, False
     try:
         run = run_cell(plan, cell, place, benchmarks, progress)
     except PalateError as error:
-        failed = str(error)
+        failed, in_use = str(error), isinstance(error.__cause__, BlockingIOError)
     except Exception as error:
         failed = describe_error(error)
-    return Ended(run, failed, time.monotonic() - started, _device())
+    return Ended(run, failed, time.monotonic() - started, _device(), in_use)
 
 
 def _device() -> str:
@@ -204,6 +210,7 @@ def _side_by_side(
 ) -> None:
     """Run the cells in worker processes; one that dies takes only its own cell with it."""
     waiting, lock, stop = list(cells), threading.Lock(), threading.Event()
+    refused: Counter[str] = Counter()
     errors: list[BaseException] = []
 
     def work() -> None:
@@ -221,7 +228,13 @@ def _side_by_side(
                     ended = ended._replace(failed=KILLED.format(code=worker.exit_code()))
                     worker = None
                 with lock:
-                    _keep(writer, cell, ended, watch)
+                    refused[cell.name] += ended.in_use
+                    if ended.in_use and refused[cell.name] < MOST_REFUSALS:
+                        waiting.append(cell)
+                    else:
+                        _keep(writer, cell, ended, watch)
+                if ended.in_use:
+                    time.sleep(1)
         except BaseException as error:
             errors.append(error)
             stop.set()
