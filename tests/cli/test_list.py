@@ -6,7 +6,7 @@ import pytest
 
 from palate.cli import main
 from palate.cli.list import KINDS
-from palate.views._spec import HISTORY, OTHERS, PLAIN, VIEWS, WRITTEN
+from palate.views._spec import HISTORY, NEIGHBOURS, OTHERS, PLAIN, VIEWS, WRITTEN
 
 
 def listed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -25,7 +25,7 @@ def test_all_kinds_and_one(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_view_is_described() -> None:
-    assert set(VIEWS) == {"none", *HISTORY, *PLAIN, *WRITTEN, *OTHERS}
+    assert set(VIEWS) == {"none", NEIGHBOURS, *HISTORY, *PLAIN, *WRITTEN, *OTHERS}
 
 
 def test_an_unknown_kind_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
