@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from palate.cli._options import DataOptions, Flag, Many
 
@@ -69,7 +70,7 @@ def _list(cells: Sequence[Cell]) -> None:
     measures = [cell.measure or "train" for cell in cells]
     table = Table("measure", "cells", box=None, header_style="bold", pad_edge=False)
     for measure in dict.fromkeys(measures):
-        table.add_row(measure, str(measures.count(measure)))
+        table.add_row(Text(measure), str(measures.count(measure)))
     console.print(table)
     console.print(f"The plan is sound: {len(cells)} cells. Without --check it runs.")
 
@@ -148,7 +149,7 @@ class _Watch:
             times = self._seconds.get(measure, [])
             total = measures.count(measure)
             table.add_row(
-                measure or "train",
+                Text(measure or "train"),
                 str(total - self._left[measure]),
                 str(total),
                 str(self._failed.get(measure, "")),
@@ -156,9 +157,9 @@ class _Watch:
             )
         self._live.update(table)
 
-    def _caption(self) -> str:
+    def _caption(self) -> Text:
         running = "; ".join(self._running)
-        return f"now: {running or 'starting'}{f' ({self._now})' if self._now else ''}{self._time_left()}"
+        return Text(f"now: {running or 'starting'}{f' ({self._now})' if self._now else ''}{self._time_left()}")
 
 
 def _duration(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,22 @@ from palate.evaluation import EVALUATION, evaluate
 from palate.personal import Recipe, describe_model, parse_method
 from palate.records import Benchmark, PalateError
 from palate.rewards import load_reward_model
-from palate.runs import Experiment, Progress, file_name, set_up
-from palate.study._plan import BestOfN, Entry, Guide, Measure, Models, Plan, Ppo, Predictor, Reach, Trained
-from palate.views import parse_view, resolve_views
+from palate.runs import Experiment, Progress, file_name, prompts, sample_items, set_up
+from palate.study._plan import (
+    IN_CONTEXT,
+    TRAIN,
+    BestOfN,
+    Entry,
+    Guide,
+    Measure,
+    Models,
+    Plan,
+    Ppo,
+    Predictor,
+    Reach,
+    Trained,
+)
+from palate.views import parse_view
 
 TRAINED_BYTES = 20
 """For each parameter that is trained: itself, its reference, its gradient and Adam's two moments, in float32."""
@@ -39,11 +53,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """As ledgers and messages call it."""
         seed = "" if self.seed is None else f"seed {self.seed}"
-        return " | ".join(filter(None, (self.measure or "train", self.model, self.view, seed)))
-
-
-IN_CONTEXT = "in context"
-"""What stands for the model in the cell of the in-context baseline."""
+        return " | ".join(filter(None, (self.measure or TRAIN, self.model, self.view, seed)))
 
 
 def cells_of(plan: Plan) -> list[Cell]:
@@ -113,8 +123,14 @@ class Benchmarks:
     def learned_from(self, model: Trained) -> Benchmark:
         """What a model is trained on: all users, or the first ones by name."""
         benchmark = self.named(model.data)
+        if not benchmark.comparisons:
+            raise PalateError(f"{model.data} has no comparisons to learn from")
         if model.users is None:
             return benchmark
+        if not 1 <= model.users <= len(benchmark.users):
+            raise PalateError(
+                f"users is a number from 1 to the {len(benchmark.users)} that {model.data} has; {model.users} was given"
+            )
         names = sorted(benchmark.users)[: model.users]
         return msgspec.structs.replace(
             benchmark,
@@ -215,10 +231,14 @@ def faults(plan: Plan, benchmarks: Benchmarks) -> Iterator[str]:
             yield f"models ({model.label}): {told}"
         yield from (f"models ({model.label}): {told}" for told in _wrong_views(model.views))
     for trained in plan.train:
-        for told in filter(None, (_fault(parse_method, trained.method), *_wrong_views(trained.views))):
-            yield f"train ({trained.name}): {told}"
-        if told := _fault(benchmarks.learned_from, trained):
-            yield f"train ({trained.name}): {told}"
+        recipe = Recipe(features=trained.features, base=trained.base, seed=plan.seed)
+        wrong = _fault(parse_method, trained.method)
+        found = (
+            wrong or _fault(lambda own: recipe.identity(parse_method(own)[0]), trained.method),
+            *_wrong_views(trained.views),
+            _fault(benchmarks.learned_from, trained),
+        )
+        yield from (f"train ({trained.name}): {told}" for told in found if told)
     for measure in plan.measures:
         if told := _fault(benchmarks.of, measure):
             yield f"{measure.name}: {told}"
@@ -227,33 +247,55 @@ def faults(plan: Plan, benchmarks: Benchmarks) -> Iterator[str]:
 
 
 def _faults_of(plan: Plan, measure: Measure, benchmark: Benchmark) -> Iterator[str]:
-    views = dict.fromkeys(view for model in plan.models_of(measure) for view in _sound(views_of(measure, model)))
-    if not isinstance(measure, Predictor):
-        views |= dict.fromkeys(_sound([measure.policy_view or "none"]))
-    if isinstance(measure, BestOfN):
-        views |= dict.fromkeys(_sound(measure.in_context))
-    for view in views:
-        told = _fault(
-            set_up, benchmark, [], resolve_views([view]), retriever=plan.retriever, writer=plan.writer, budget=None,
-            limit=None, seed=plan.seed,
-        )  # fmt: skip
-        if told:
-            yield told
+    of_measure = [measure.view] if isinstance(measure, Predictor) else [measure.policy_view]
+    of_measure += measure.in_context if isinstance(measure, BestOfN) else []
+    own = [view for view in of_measure if view is not None]
+    yield from (wrong := _wrong_views(own))
+    if not (isinstance(measure, Predictor) and wrong):
+        models = [model for model in plan.models_of(measure) if not _wrong_views(model.views)]
+        own += [view for model in models for view in views_of(measure, model)]
+    sound = [view for view in dict.fromkeys(own) if not _wrong_views([view])]
+    given: dict[str, Any] = {"retriever": plan.retriever, "writer": plan.writer, "seed": plan.seed}
+    yield from filter(
+        None,
+        (_fault(set_up, benchmark, [], [parse_view(v)], budget=None, limit=None, **given) for v in sound),
+    )
+    if told := _fault(_items, measure, benchmark, plan.seed):
+        yield told
     if isinstance(measure, Predictor):
         return
     if measure.critic is not None and (told := _fault(make_critic, measure.critic, benchmark)):
         yield told
     if isinstance(measure, Guide) and measure.critic is None and not benchmark.comparisons:
         yield f"{benchmark.card.name} has no comparisons for policy accuracy, and there is no critic"
-    for check in (
-        (lambda: measure.options) if isinstance(measure, Ppo) else None,
-        measure.drawing.check if isinstance(measure, (BestOfN, Reach)) else None,
-        measure.guiding.check if isinstance(measure, Guide) else None,
+    if isinstance(measure, Reach) and not any(
+        parse_view(view).is_profile
+        for model in plan.models_of(measure)
+        for view in model.views
+        if not _wrong_views([view])
     ):
-        if check and (told := _fault(check)):
-            yield told
-    if told := _fault(_policy_fits, measure):
+        yield "no model sees a profile, without which there is no reach"
+    if told := _fault(_settings_of, measure):
         yield told
+    elif told := _fault(_policy_fits, measure):
+        yield told
+
+
+def _items(measure: Measure, benchmark: Benchmark, seed: int) -> None:
+    """There are some, and the limit is one."""
+    sample_items(benchmark.comparisons if isinstance(measure, Predictor) else prompts(benchmark), measure.limit, seed)
+
+
+def _settings_of(measure: BestOfN | Guide | Ppo | Reach) -> None:
+    """How the policy writes or learns is possible."""
+    if isinstance(measure, Ppo):
+        measure.options.check()
+    elif isinstance(measure, Guide):
+        measure.guiding.check()
+        if not (measure.weight > 0 and math.isfinite(measure.weight)):
+            raise PalateError(f"weight is a number above 0; {measure.weight:g} was given")
+    else:
+        measure.drawing.check()
 
 
 def _policy_fits(measure: BestOfN | Guide | Ppo | Reach) -> None:
@@ -266,10 +308,6 @@ def _policy_fits(measure: BestOfN | Guide | Ppo | Reach) -> None:
         raise PalateError(
             f"the policy {measure.policy} is behind a server, which tells neither all next tokens nor weights"
         )
-
-
-def _sound(views: Sequence[str]) -> list[str]:
-    return [view for view in views if _fault(parse_view, view) is None]
 
 
 def _wrong_views(views: Sequence[str]) -> list[str]:

@@ -15,8 +15,8 @@ from palate.evaluation import Settings as EvaluationSettings
 from palate.records import PalateError
 from palate.runs import Run, open_run
 from palate.stats import Floats, Scores, cluster_totals, independent_clusters
-from palate.study._cells import EXPERIMENT_OF, IN_CONTEXT, Cell, entries_of, shown_on
-from palate.study._plan import BestOfN, Measure, Plan, Predictor, Reach
+from palate.study._cells import EXPERIMENT_OF, Cell, entries_of, shown_on
+from palate.study._plan import IN_CONTEXT, BestOfN, Measure, Plan, Predictor, Reach
 
 ACCURACY = "accuracy"
 PREDICTORS = ("agreement", "policy accuracy", "reach", "pays", "rise", "followed")

@@ -133,7 +133,6 @@ class Ppo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
             options: Training = msgspec.convert(dict(self.training), Training)
         except msgspec.ValidationError as error:
             raise PalateError(f"training: {error}") from None
-        options.check()
         return options
 
 
@@ -166,6 +165,11 @@ USES: dict[str, type[Use]] = {"best-of-n": BestOfN, "guide": Guide, "ppo": Ppo, 
 SMALL = "small"
 """The plan that is built in."""
 TABLES = ("models", "train", "predictors", "downstream")
+LONGEST_NAME = 80
+IN_CONTEXT = "in context"
+"""What stands for the model in the cell of the in-context baseline."""
+TRAIN = "train"
+"""What stands for the measure in the cell of a model that is trained."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,7 +276,7 @@ def _table(name: str, number: int, table: Any, faults: list[str]) -> Iterator[An
     if not isinstance(table, dict):
         faults.append(f"{where}: write it as [[{name}]]")
         return
-    where += f" ({table['name']})" if isinstance(table.get("name"), str) else ""
+    where += f" ({shown(table['name'])})" if isinstance(table.get("name"), str) else ""
     kind: Any = {"models": Models, "train": Trained, "predictors": Predictor}.get(name)
     given = dict(table)
     if kind is None:
@@ -296,22 +300,40 @@ def _inconsistent(plan: Plan) -> Iterator[str]:
         yield "there is no reward model: add [[models]]"
     if not plan.measures:
         yield "nothing is measured: add [[predictors]] and [[downstream]]"
+    if plan.seed < 0:
+        yield f"seed is a number from 0; {plan.seed} was given"
+    measures = [measure.name for measure in plan.measures]
+    for what, names in (
+        ("title", [plan.title]),
+        ("models", [model.label for model in plan.zoo]),
+        ("models, family", [model.family for model in plan.zoo if model.family]),
+        ("predictors and downstream", measures),
+    ):
+        yield from (f"{what}: {told}" for told in map(_wrong_name, dict.fromkeys(names)) if told)
     for what, names in (
         ("models", [model.label for model in plan.zoo]),
-        ("predictors and downstream", [measure.name for measure in plan.measures]),
+        ("predictors and downstream", measures),
+        ("entries", [entry.name for entry in plan.entries]),
     ):
         for name in sorted({name for name in names if names.count(name) > 1}):
-            yield f"{what}: {name!r} is there twice; give one of them another name"
-    folders = [file_name(model.name) for model in plan.train]
-    for trained in plan.train:
-        if folders.count(file_name(trained.name)) > 1:
-            yield f"train: {trained.name!r} would share the folder {file_name(trained.name)!r} with another; rename it"
+            yield f"{what}: {shown(name)!r} is there twice; give one of them another name, or leave it out"
+    for what, names, taken in (
+        ("models", [model.label for model in plan.zoo], IN_CONTEXT),
+        ("predictors and downstream", measures, TRAIN),
+    ):
+        if taken in names:
+            yield f"{what}: {taken!r} means something else in the names of cells; choose another name"
+    folders = [file_name(model.name).lower() for model in plan.train]  # some file systems do not tell cases apart
+    for trained, folder in zip(plan.train, folders, strict=True):
+        if folders.count(folder) > 1:
+            yield f"train: {shown(trained.name)!r} would share the folder {folder!r} with another; rename it"
     same: dict[tuple[str, str], str] = {}
     for model in plan.models:
         for view in model.views:
             first = same.setdefault((model.rm, view), model.label)
-            if first != model.label or model.views.count(view) > 1:
-                yield f"models: {model.label!r} and {first!r} are the same: {model.rm} seeing {view}"
+            if first != model.label:
+                yield f"models: {shown(model.label)!r} and {first!r} are the same: {model.rm} seeing {view}"
+    yield from (f"models: {shown(model.label)!r} sees nothing: views is empty" for model in plan.zoo if not model.views)
     settings: dict[bytes, str] = {}
     for measure in plan.measures:
         key = type(measure).__name__.encode() + msgspec.json.encode(msgspec.structs.replace(measure, name=""))
@@ -322,5 +344,26 @@ def _inconsistent(plan: Plan) -> Iterator[str]:
         for name in measure.models:
             if name not in known:
                 yield f"{measure.name}: {unknown_name('model', name, known)}"
-        if isinstance(measure, Ppo) and len(set(measure.seeds)) < len(measure.seeds):
-            yield f"{measure.name}: a seed is there twice"
+        if isinstance(measure, Ppo):
+            if not measure.seeds or min(measure.seeds) < 0:
+                yield f"{measure.name}: seeds are one or more numbers from 0; {measure.seeds} was given"
+            if len(set(measure.seeds)) < len(measure.seeds):
+                yield f"{measure.name}: a seed is there twice"
+
+
+def shown(name: str) -> str:
+    """A name as a message can tell it: in one line, and not for ever."""
+    text = name if name.isprintable() else ascii(name)[1:-1]
+    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}…"
+
+
+def _wrong_name(name: str) -> str | None:
+    if not name.strip():
+        return "a name is empty"
+    if not name.isprintable():
+        return f"{shown(name)!r} holds characters that cannot be printed"
+    if len(name) > LONGEST_NAME:
+        return f"{shown(name)!r} is longer than {LONGEST_NAME} characters; give it a shorter name"
+    if " | " in name:
+        return f"{shown(name)!r} holds ' | ', which stands between the parts of a cell's name"
+    return None

@@ -18,9 +18,9 @@ from palate.records import PalateError, describe_error, unknown_name
 from palate.report import Document
 from palate.runs import Experiment, Ledger, Progress, Reading, Run, RunWriter, begin_run, no_progress
 from palate.runs._experiment import DEFAULT_READING
-from palate.study._cells import IN_CONTEXT, Benchmarks, Cell, Workplace, cells_of, faults, run_cell
+from palate.study._cells import Benchmarks, Cell, Workplace, cells_of, faults, run_cell
 from palate.study._document import study_document
-from palate.study._plan import BestOfN, Plan, PlanError, Reach, read_plan
+from palate.study._plan import IN_CONTEXT, BestOfN, Plan, PlanError, Reach, read_plan
 from palate.study._results import StudySummary
 from palate.study._run import (
     CELLS,
