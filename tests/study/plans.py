@@ -46,7 +46,15 @@ def guided(policy: object, name: str = "guided", **more: object) -> str:
 
 
 def ppo(policy: object, name: str = "ppo", **more: object) -> str:
-    training = {"steps": 2, "prompts": 2, "samples": 2, "tokens": 12, "minibatches": 1, "test_samples": 2}
+    training = {
+        "steps": 2,
+        "prompts": 2,
+        "samples": 2,
+        "tokens": 12,
+        "minibatches": 1,
+        "test_samples": 2,
+        "learning_rate": 0.03,
+    }
     given = {"kind": "ppo", "name": name, "benchmark": BENCHMARK, "critic": "sim", "policy": str(policy)}
     return table("downstream", given | {"training": training | {"unscored": "leave-out"}} | more)
 

@@ -152,7 +152,9 @@ def test_what_is_no_plan_is_refused(text: str | bytes, message: str, tmp_path: P
 
 def test_a_file_that_is_not_there_or_is_a_folder(tmp_path: Path) -> None:
     done = command.palate("study", "nowhere.toml", cwd=tmp_path)
-    assert done.returncode == 2 and "there is no plan nowhere.toml" in done.stderr and "palate study small" in done.stderr
+    assert (
+        done.returncode == 2 and "there is no plan nowhere.toml" in done.stderr and "palate study small" in done.stderr
+    )
     done = command.palate("study", ".", cwd=tmp_path)
     assert done.returncode == 2 and "cannot be read" in done.stderr and "Traceback" not in done.stderr
     done = command.palate("study", "small", "--at-once", "0", cwd=tmp_path)
@@ -173,9 +175,11 @@ def letters(*, pairs: bool) -> Benchmark:
             for place, user in enumerate(users)
         )
         return Benchmark(card=CARD, users=users, comparisons=comparisons)
-    other = ("Somebody else says this.",)
+    other = ("Others would say that of u.",)
     completions = tuple(
-        Completion(id=f"{user}-{n}", user_id=user, prompt=f"On {n}?", text=f"{user}, {n}.", alternatives=other)
+        Completion(
+            id=f"{user}-{n}", user_id=user, prompt=f"On {n}?", text=f"I would say this, {user} {n}.", alternatives=other
+        )
         for user in users
         for n in range(2)
     )

@@ -64,7 +64,8 @@ def forget(
     parts = [part for run in tables for part in run.experiment.parts(run)]
     runs = list(dict.fromkeys([*(run.folder for run in opened if run not in (*tables, *named)), *parts]))
     models = [folder.resolve() for folder in models]
-    models = [*models, *(file.parent for run in runs for file in sorted(run.glob("models/**/model.json")))]
+    holding = [*runs, *(table.folder for table in tables)]
+    models = [*models, *(file.parent for run in holding for file in sorted(run.glob("models/**/model.json")))]
     beside = (folder for run in runs for folder in shared_samples(run))
     samples = list(dict.fromkeys([*(run.folder for run in named), *beside]))
     steps = 3 + len(data) + len(runs) + len(samples) + len(models)
@@ -80,9 +81,10 @@ def forget(
         places.append(place)
         profile_texts += texts
     for table, before in zip(tables, reports, strict=True):  # it is rebuilt from what is left of its parts
-        tally = Tally()
-        tally.files = remake_reports(table, before, write=not dry_run)
-        places.append(tally.place("run", table.folder))
+        place, _ = erase_from_run(table, person, write=not dry_run)
+        remade = remake_reports(table, before, write=not dry_run)
+        own = [file for file in place.files if Path(file.path) not in before]
+        places.append(msgspec.structs.replace(place, files=[*own, *remade]))
     retrain: list[str] = []
     for folder in models:
         report(f"erasing from {folder}", len(places) + 1, steps)

@@ -106,7 +106,7 @@ class _Erasure:
 
     def _changed(self, ledger: Ledger[Any], row: Row) -> Row | None:
         """The line as it shall stand."""
-        if ledger.about == "nobody":
+        if ledger.about == "nobody" and ledger.name not in self._anybodys:
             return row
         kept = self._without_entries(ledger, self._rename(row))
         if not self._goes(ledger, kept):

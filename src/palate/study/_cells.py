@@ -221,7 +221,7 @@ def _train(plan: Plan, name: str, place: Workplace, benchmarks: Benchmarks, prog
         recipe = Recipe(features=model.features, base=model.base, seed=plan.seed)
         recipe.fit(model.method, data.comparisons, data.users).save(folder)
     describe_model(folder)
-    return ""
+    return folder.relative_to(place.folder.parent).as_posix()
 
 
 def faults(plan: Plan, benchmarks: Benchmarks) -> Iterator[str]:

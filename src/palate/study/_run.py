@@ -1,6 +1,6 @@
 """The folder of a study.
 
-plan.toml       the plan as it was given
+settings.json   the plan, and the versions of its benchmarks
 cells.jsonl     which run each finished cell is, by the name of its folder beside this one
 failures.jsonl  what went wrong in cells that are not finished
 seconds.jsonl   how long each cell took; only this file differs between two runs of one plan
@@ -25,6 +25,8 @@ class StudySettings(RunSettings, frozen=True, kw_only=True):
     plan: Plan
     versions: dict[str, str]
     """By the name of each benchmark, the hash of its content."""
+    identities: dict[str, dict[str, str]]
+    """By the name of each reward model, everything known that could change its scores."""
 
     @property
     def folder_name(self) -> str:
@@ -37,7 +39,7 @@ class CellLine(msgspec.Struct, frozen=True, kw_only=True):
 
     cell: str
     run: str
-    """The folder of its run; empty for a model that was trained."""
+    """The folder of its run, or of the model that was trained, from the folder in which the study's own lies."""
 
 
 class FailureLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +59,7 @@ class SecondsLine(msgspec.Struct, frozen=True, kw_only=True):
     device: str
 
 
-CELLS = Ledger("cells.jsonl", CellLine, lambda line: line.cell, about="nobody")
+CELLS = Ledger("cells.jsonl", CellLine, lambda line: (line.cell, line.run), about="nobody")
 FAILURES = Ledger("failures.jsonl", FailureLine, lambda line: (line.cell, line.reason), about="nobody")
 SECONDS = Ledger("seconds.jsonl", SecondsLine, lambda line: (line.cell, line.part), about="nobody")
 LEDGERS = (CELLS, FAILURES, SECONDS)
@@ -66,4 +68,4 @@ LEDGERS = (CELLS, FAILURES, SECONDS)
 def finished(run: Run[StudySettings]) -> dict[str, Path]:
     """The folders of finished cells, by the cells' names, as far as they are there."""
     beside = run.folder.resolve().parent
-    return {line.cell: beside / line.run for line in run.read(CELLS) if line.run and (beside / line.run).is_dir()}
+    return {line.cell: beside / line.run for line in run.read(CELLS) if (beside / line.run).is_dir()}

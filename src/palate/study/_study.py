@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -16,6 +18,7 @@ import msgspec
 
 from palate.records import PalateError, describe_error, unknown_name
 from palate.report import Document
+from palate.rewards import load_reward_model
 from palate.runs import Experiment, Ledger, Progress, Reading, Run, RunWriter, begin_run, no_progress
 from palate.runs._experiment import DEFAULT_READING
 from palate.study._cells import Benchmarks, Cell, Workplace, cells_of, faults, run_cell
@@ -38,6 +41,11 @@ from palate.study._summary import summarise_study
 MOST_REFUSALS = 300
 """How often a cell is tried again whose run is in use, a second apart."""
 KILLED = "its process was ended from outside, perhaps for want of memory (exit code {code})"
+HIDDEN = "the reason may name somebody"
+UNFINISHED = (
+    "{path}: {count} cells are not finished. What they have written so far lies in run folders beside this one, which "
+    "palate does not know as theirs: name these folders with --run"
+)
 
 
 class Watcher(Protocol):
@@ -105,25 +113,35 @@ def study(
         plan = read_plan(Path(plan))
     data = Path(data_dir) if data_dir else None
     benchmarks = Benchmarks(data)
-    _refuse(plan, where, benchmarks)
-    run = _begin(plan, Path(out), benchmarks)
-    place = Workplace(folder=run.folder, out=Path(out), data=data)
     cells = _asked(plan, only)
-    with run.writing() as writer:
-        there = finished(run)
-        done = [
-            cell for cell in cells
-            if cell.name in there or (not cell.measure and cell.name in writer.keys(CELLS))
-        ]  # fmt: skip
+    _refuse(plan, where, benchmarks)
+    begun = _begin(plan, Path(out), benchmarks)
+    place = Workplace(folder=begun.folder, out=Path(out), data=data)
+    with begun.writing() as writer:
+        there = finished(begun)
+        done = [cell for cell in cells if cell.name in there]
         watch.planned(cells, done)
-        for phase in _phases(plan, [cell for cell in cells if cell not in done]):
-            if at_once == 1 or len(phase) == 1:
-                for cell in phase:
-                    watch.begun(cell)
-                    _keep(writer, cell, _try(plan, cell, place, benchmarks, watch.progress), watch)
+
+        def alone(cell: Cell) -> bool:
+            left.remove(cell)
+            watch.begun(cell)
+            ended = _try(plan, cell, place, benchmarks, watch.progress)
+            _keep(writer, cell, ended, watch)
+            return ended.failed is None
+
+        def run(some: Sequence[Cell]) -> None:
+            if at_once == 1 or len(some) == 1:
+                for cell in some:
+                    alone(cell)
             else:
-                _side_by_side(plan, phase, place, at_once, writer, watch)
-    return STUDY.summarise(run)
+                _side_by_side(plan, some, place, at_once, writer, watch)
+
+        left = [cell for cell in cells if cell not in done]
+        run([cell for cell in left if not cell.measure])
+        for some in _drawing(plan, cells, left):  # no two at once, since measures may share samples
+            any(alone(cell) for cell in some)
+        run([cell for cell in left if cell.measure])
+    return STUDY.summarise(begun)
 
 
 def _asked(plan: Plan, only: Sequence[str] | None) -> list[Cell]:
@@ -154,24 +172,19 @@ def _begin(plan: Plan, out: Path, benchmarks: Benchmarks) -> Run[StudySettings]:
         seed=plan.seed,
         plan=plan,
         versions={name: benchmarks.named(name).content_hash for name in names},
+        identities={model.rm: load_reward_model(model.rm)[1] for model in plan.models},
     )
     return begin_run(out, STUDY, settings)
 
 
-def _phases(plan: Plan, cells: Sequence[Cell]) -> list[list[Cell]]:
-    """What has to be there before others may run beside each other: trained models, then shared samples."""
-    sampling = [measure.name for measure in plan.downstream if isinstance(measure, (BestOfN, Reach))]
-    first = {
-        name: next((cell for cell in cells if cell.measure == name and cell.model != IN_CONTEXT), None)
-        for name in sampling
-    }
-    phases = [
-        [cell for cell in cells if not cell.measure],
-        [cell for cell in cells if cell in first.values()],
-        [cell for cell in cells if cell.measure and cell not in first.values()],
-    ]
-    # Samples of two measures may be the same ones, so those cells run one after another.
-    return [phase for phase in (phases[0], *([cell] for cell in phases[1]), phases[2]) if phase]
+def _drawing(plan: Plan, cells: Sequence[Cell], left: Sequence[Cell]) -> Iterator[list[Cell]]:
+    """Cells that are left and draw samples which others share; of each list, one that succeeds is enough."""
+    for measure in plan.downstream:
+        if isinstance(measure, (BestOfN, Reach)):
+            own = [cell for cell in cells if cell.measure == measure.name]
+            choosing = [cell for cell in own if cell.model != IN_CONTEXT]
+            yield [cell for cell in own if cell.model == IN_CONTEXT and cell in left]
+            yield choosing if all(cell in left for cell in choosing) else []
 
 
 def _try(plan: Plan, cell: Cell, place: Workplace, benchmarks: Benchmarks, progress: Progress) -> Ended:
@@ -212,6 +225,7 @@ def _side_by_side(
     waiting, lock, stop = list(cells), threading.Lock(), threading.Event()
     refused: Counter[str] = Counter()
     errors: list[BaseException] = []
+    workers: list[_Worker] = []
 
     def work() -> None:
         worker: _Worker | None = None
@@ -222,8 +236,12 @@ def _side_by_side(
                         return
                     cell = waiting.pop(0)
                     watch.begun(cell)
-                worker = worker or _Worker(plan, place)
+                    if worker is None:
+                        worker = _Worker(plan, place)
+                        workers.append(worker)
                 ended = worker.run(cell)
+                if stop.is_set():  # it did not fail: it was stopped
+                    return
                 if ended.failed == KILLED:
                     ended = ended._replace(failed=KILLED.format(code=worker.exit_code()))
                     worker = None
@@ -251,6 +269,10 @@ def _side_by_side(
                 thread.join(timeout=0.2)
     except KeyboardInterrupt:
         stop.set()
+        for worker in workers:
+            worker.kill()
+        for thread in threads:
+            thread.join()
         raise
     if errors:
         raise errors[0]
@@ -262,41 +284,50 @@ class _Worker:
     def __init__(self, plan: Plan, place: Workplace) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
-        given = msgspec.json.encode(plan), place
-        self._process = context.Process(target=_serve, args=(other, *given), daemon=True)
+        self._process = context.Process(target=_serve, args=(other, plan, place), daemon=True)
         self._process.start()
         other.close()
 
     def run(self, cell: Cell) -> Ended:
         started = time.monotonic()
         try:
-            self._pipe.send(msgspec.json.encode(cell))
-            return Ended(*self._pipe.recv())
+            self._pipe.send(cell)
+            ended: Ended = self._pipe.recv()
         except (EOFError, OSError):
             return Ended("", KILLED, time.monotonic() - started, _device())
+        return ended
 
     def exit_code(self) -> int | None:
         self._process.join(timeout=10)
         return self._process.exitcode
+
+    def kill(self) -> None:
+        self._process.kill()
 
     def close(self) -> None:
         self._pipe.close()
         self._process.terminate()
 
 
-def _serve(pipe: Connection, plan: bytes, where: Workplace) -> None:
-    """The life of a worker: it ends when nobody sends any more."""
-    own = msgspec.json.decode(plan, type=Plan)
-    benchmarks = Benchmarks(where.data)
+def _serve(pipe: Connection, plan: Plan, place: Workplace) -> None:
+    """The life of a worker: it ends when nobody sends any more, and at once when the study's own process is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the study's own process is told too, and ends this one
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    benchmarks = Benchmarks(place.data)
     while True:
         try:
-            cell = msgspec.json.decode(pipe.recv(), type=Cell)
-        except (EOFError, KeyboardInterrupt):
+            cell = pipe.recv()
+        except EOFError:
             return
-        try:
-            pipe.send(tuple(_try(own, cell, where, benchmarks, no_progress)))
-        except (KeyboardInterrupt, OSError):
-            return
+        pipe.send(_try(plan, cell, place, benchmarks, no_progress))
+
+
+def _end_with_parent() -> None:
+    """Nobody is left to tell how a cell ended, and another process may want to go on with its run."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 class StudyExperiment(Experiment[StudySettings, StudySummary]):
@@ -320,7 +351,30 @@ class StudyExperiment(Experiment[StudySettings, StudySummary]):
 
     def parts(self, run: Run[StudySettings]) -> list[Path]:
         """The runs of finished cells."""
-        return list(dict.fromkeys(finished(run).values()))
+        trained = run.folder.resolve()
+        return [folder for folder in dict.fromkeys(finished(run).values()) if trained not in folder.parents]
+
+    def without_users(self, summary: StudySummary) -> StudySummary:
+        """All but why cells failed, which may name an item."""
+        reasons = [one.reason for one in summary.unfinished if one.reason]
+
+        def told(text: str) -> str:
+            for reason in reasons:
+                text = text.replace(reason, HIDDEN)
+            return text
+
+        return msgspec.structs.replace(
+            summary,
+            unfinished=[msgspec.structs.replace(one, reason=told(one.reason)) for one in summary.unfinished],
+            findings=[msgspec.structs.replace(finding, text=told(finding.text)) for finding in summary.findings],
+            warnings=[told(text) for text in summary.warnings],
+        )
+
+    def left_after_forgetting(self, run: Run[StudySettings]) -> list[str]:
+        """Runs of cells that are not finished are not known as its own."""
+        there = finished(run)
+        left = sum(cell.name not in there for cell in cells_of(run.settings.plan))
+        return [UNFINISHED.format(path=run.folder, count=left)] if left else []
 
     def may_tell_of_anybody(self, run: Run[StudySettings]) -> Sequence[Ledger[Any]]:
         """What went wrong is told in words, which may name an item."""

@@ -33,7 +33,7 @@ from palate.study._cells import cells_of
 from palate.study._numbers import ACCURACY, Number, Numbers, read_numbers
 from palate.study._plan import Plan
 from palate.study._results import CellState, Cost, EntryResult, NumberInfo, StudySummary, Unprofiled
-from palate.study._run import CELLS, FAILURES, SECONDS, StudySettings, finished
+from palate.study._run import FAILURES, SECONDS, StudySettings, finished
 
 FEW_MODELS = 8
 """With fewer, even a strong agreement of orders comes about by chance."""
@@ -57,12 +57,9 @@ def summarise_study(run: Run[StudySettings]) -> StudySummary:
         if primary is not None and outcome.name != primary.name
     ]
     entries = _entries(plan, numbers.numbers)
-    trained = run.lines(CELLS)
     reasons = {line.cell: line.reason for line in run.read(FAILURES)}
     unfinished = [
-        CellState(cell=cell.name, reason=reasons.get(cell.name, ""))
-        for cell in cells
-        if cell.name not in (there if cell.measure else trained)
+        CellState(cell=cell.name, reason=reasons.get(cell.name, "")) for cell in cells if cell.name not in there
     ]
     in_context = _in_context(numbers, entries)
     return StudySummary(
