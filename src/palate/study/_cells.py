@@ -234,7 +234,7 @@ def faults(plan: Plan, benchmarks: Benchmarks) -> Iterator[str]:
         recipe = Recipe(features=trained.features, base=trained.base, seed=plan.seed)
         wrong = _fault(parse_method, trained.method)
         found = (
-            wrong or _fault(lambda own: recipe.identity(parse_method(own)[0]), trained.method),
+            wrong or _fault(recipe.identity, trained.method.partition(",")[0]),
             *_wrong_views(trained.views),
             _fault(benchmarks.learned_from, trained),
         )
@@ -275,9 +275,7 @@ def _faults_of(plan: Plan, measure: Measure, benchmark: Benchmark) -> Iterator[s
         if not _wrong_views([view])
     ):
         yield "no model sees a profile, without which there is no reach"
-    if told := _fault(_settings_of, measure):
-        yield told
-    elif told := _fault(_policy_fits, measure):
+    if (told := _fault(_settings_of, measure)) or (told := _fault(_policy_fits, measure)):
         yield told
 
 

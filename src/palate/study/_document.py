@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -37,18 +39,23 @@ from palate.stats import Agreement, Coefficient, FamilyAgreement, Figure
 from palate.study._results import EntryResult, NumberInfo, StudySummary
 
 CHANCE = 0.5
+One = TypeVar("One")
+ACROSS = 3
+"""Numbers with intervals that a terminal of 80 columns shows side by side; further ones are in a table below."""
+NARROW = 14
+"""As wide as an interval."""
 
 
 def study_document(summary: StudySummary) -> Document:
     """Agreement first, then which number predicts best, families, entries, costs."""
-    return document_of(
+    document = document_of(
         summary,
-        name=f"Study: {summary.title}",
+        name="Study",
         size=f"{count(len(summary.entries), 'entry', 'entries')}, {count(summary.cells, 'cell')}, seed {summary.seed}",
         lead="An entry is a reward model that sees one view of the user. Each is scored on benchmarks and put to use. "
         "Does the one predict the other?",
         facts={"primary predictor": summary.primary or ABSENT},
-        unfinished="" if summary.complete else f"{count(len(summary.unfinished), 'cell')} are not finished.",
+        unfinished="" if summary.complete else f"Not finished: {count(len(summary.unfinished), 'cell')}.",
         findings=summary.findings,
         sections=[
             _agreement(summary),
@@ -63,6 +70,12 @@ def study_document(summary: StudySummary) -> Document:
         ],
         columns=_columns(summary),
     )
+    return msgspec.structs.replace(document, title=summary.title)
+
+
+def _batched(some: Sequence[One], size: int) -> list[Sequence[One]]:
+    """In their order, so many at a time."""
+    return [some[start : start + size] for start in range(0, len(some), size)]
 
 
 def _with_limits(one: Coefficient | None) -> str:
@@ -82,21 +95,6 @@ def _agreement(summary: StudySummary) -> Section | None:
     rows, columns, found = _by_outcome(summary)
     if not found:
         return None
-    table = Table(
-        titles=("predictor", *columns),
-        words=1,
-        rows=[
-            (
-                row,
-                *(
-                    _with_limits(found[row, column].spearman) if (row, column) in found else ABSENT
-                    for column in columns
-                ),
-            )
-            for row in rows
-        ],
-        note="* clear of chance, q below .05 over the whole table",
-    )
     matrix = draw_matrix(
         rows,
         columns,
@@ -108,18 +106,32 @@ def _agreement(summary: StudySummary) -> Section | None:
         title="Spearman's rank correlation",
         corner="predictor",
     )
+    tables = [
+        Table(
+            titles=("predictor", *map(_narrow, some)),
+            words=1,
+            rows=[
+                (row, *(_with_limits(found[row, one].spearman if (row, one) in found else None) for one in some))
+                for row in rows
+            ],
+            note="* clear of chance, q below .05 over the whole table" if some[-1] == columns[-1] else "",
+            folded="" if matrix is None else f"As a table: {', '.join(some)}",
+        )
+        for some in _batched(columns, ACROSS)
+    ]
     return Section(
         title="What predicts what happens?",
         name="Agreement",
         lead="Spearman's rank correlation over entries. The interval is for other reward models like these and for "
         "other users; p compares with random orders.",
-        blocks=[table if matrix is None else matrix, *([] if matrix is None else [_folded(table)])],
+        blocks=[*([] if matrix is None else [matrix]), *tables],
         terminal=True,
     )
 
 
-def _folded(table: Table) -> Table:
-    return msgspec.structs.replace(table, folded="The same as a table")
+def _narrow(name: str) -> str:
+    """The name of a number as the title of a column, on as many lines as it takes."""
+    return "\n".join(textwrap.wrap(name, NARROW, break_long_words=False, break_on_hyphens=False))
 
 
 def _predictors(summary: StudySummary) -> Section | None:
@@ -312,13 +324,12 @@ def _written(number: NumberInfo, one: Figure | None) -> str:
 
 
 def _entries(summary: StudySummary) -> Section:
-    numbers = _main_numbers(summary)
     return Section(
         title="The entries",
         name="Entries",
         blocks=[
             Table(
-                titles=("family", "entry", *(number.name for number in numbers)),
+                titles=("family", "entry", *(_narrow(number.name) for number in numbers)),
                 words=2,
                 headings=True,
                 rows=[
@@ -326,13 +337,15 @@ def _entries(summary: StudySummary) -> Section:
                     for entry in sorted(summary.entries, key=lambda entry: entry.family)
                 ],
             )
+            for numbers in _batched(_main_numbers(summary), ACROSS)
         ],
         terminal=len(summary.entries) <= 40,
     )
 
 
 def _every_coefficient(summary: StudySummary) -> Section | None:
-    if not summary.agreements:
+    own = [one for one in summary.agreements if one.spearman is not None]
+    if not own:
         return None
     return Section(
         title="All coefficients",
@@ -343,11 +356,13 @@ def _every_coefficient(summary: StudySummary) -> Section | None:
         blocks=[
             Table(
                 titles=(
-                    "predictor", "what happens", "entries", "Pearson", "Spearman", "Kendall", "weighted tau", "RBO",
+                    "what happens", "predictor", "entries", "Pearson", "Spearman", "Kendall", "weighted tau", "RBO",
                     "NDCG", "p", "q", "pairs", "Brier", "separability", "detectable",
                 ),
                 words=2,
-                rows=[_coefficients(one) for one in summary.agreements],
+                headings=True,
+                rows=[_coefficients(one) for one in sorted(own, key=lambda one: one.outcome)],
+                folded=f"{len(own)} pairs of a predictor with what happens",
             )
         ],
     )  # fmt: skip
@@ -361,8 +376,8 @@ def _coefficients(one: Agreement) -> tuple[str, ...]:
     if one.pairs is not None and one.pairs.accuracy is not None:
         pairs = f"{percent(one.pairs.accuracy)} of {one.pairs.n:,}"
     return (
-        one.predictor,
         one.outcome,
+        one.predictor,
         str(one.models),
         _with_limits(one.pearson),
         _with_limits(one.spearman),

@@ -305,7 +305,8 @@ class _Worker:
         self._process.kill()
 
     def close(self) -> None:
-        self._pipe.close()
+        self._pipe.close()  # it ends by itself when nobody sends any more
+        self._process.join(timeout=10)
         self._process.terminate()
 
 

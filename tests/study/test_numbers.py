@@ -1,0 +1,119 @@
+"""What a benchmark says of a reward model, on ratings made by hand; and what chance and truth get in a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from plans import VIEW, best_of, model, predictor
+
+from palate.evaluation import RatedItem
+from palate.evaluation._ratings import Ratings
+from palate.records import Rating
+from palate.study import StudySummary, read_plan, study
+from palate.study._numbers import GRID, _by_category, _by_user, _margins, _quantile, _twins, _worst
+from tiny_models import TinyModels
+
+ZOO = "\n".join(
+    f"""
+class Random{seed}:
+    name = "random-{seed}"
+
+    def rate(self, asks):
+        return [Rating(scores=[zlib.crc32(b"{seed}" + text.encode()) % 1009 for text in ask.responses]) for ask in asks]
+"""
+    for seed in range(8)
+)
+
+
+def item(user: int, place: int, **more: object) -> RatedItem:
+    return RatedItem(
+        id=f"{user}-{place}", user_id=f"u{user}", prompt="?", responses=("a", "b"), preferred=0, **more  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def rated(items: list[RatedItem], right: list[float], margin: float = 1.0) -> Ratings:
+    """Margins by which the preferred response is ahead, or behind where it is negative."""
+    scores = {(one.id, 0): Rating(scores=[margin * ahead, 0.0]) for one, ahead in zip(items, right, strict=True)}
+    return Ratings(items, {("m", "none"): scores})
+
+
+def test_the_worst_category_is_the_least_accurate_of_those_with_enough_items() -> None:
+    items = [item(n, 0, category="abc"[n % 3]) for n in range(36)] + [item(99, n, category="few") for n in range(9)]
+    ahead = [1.0 if n % 3 == 0 or (n % 3 == 1 and n < 18) else -1.0 if n % 3 == 1 or n < 24 else 1.0 for n in range(36)]
+    ratings = rated(items, [*ahead, *[-1.0] * 9])
+    columns = _by_category(ratings, ratings.credits["m", "none"])
+    assert columns is not None and columns.shape == (45, 6)
+    accuracy = [np.mean([ahead[n] > 0 for n in range(36) if n % 3 == kind]) for kind in range(3)]
+    assert _worst(columns.sum(axis=0)) == pytest.approx(min(accuracy))
+    one = rated(items[:1] * 1, [1.0])
+    assert _by_category(one, one.credits["m", "none"]) is None
+
+
+def test_the_tenth_of_users_served_worst_is_near_numpy_s_quantile() -> None:
+    random = np.random.default_rng(0)
+    items = [item(user, place) for user in range(200) for place in range(20)]
+    skill = {user: random.uniform(0.3, 1.0) for user in range(200)}
+    ahead = [1.0 if random.random() < skill[int(one.user_id[1:])] else -1.0 for one in items]
+    ratings = rated(items, ahead)
+    own = [np.mean([a > 0 for a, one in zip(ahead, items, strict=True) if one.user_id == f"u{u}"]) for u in skill]
+    found = float(_quantile(_by_user(ratings, ratings.credits["m", "none"]).sum(axis=0)))
+    assert found == pytest.approx(np.quantile(own, 0.1), abs=2 * (GRID[1] - GRID[0]))
+    everybody = rated(items, [1.0] * len(items))
+    best = float(_quantile(_by_user(everybody, everybody.credits["m", "none"]).sum(axis=0)))
+    assert best == pytest.approx(1.0, abs=GRID[1] - GRID[0])
+    nobody = rated(items, [-1.0] * len(items))
+    assert float(_quantile(_by_user(nobody, nobody.credits["m", "none"]).sum(axis=0))) == 0.0
+    alone = rated([item(user, 0) for user in range(5)], [1.0] * 5)  # one item says nothing of a user
+    with np.errstate(all="ignore"):
+        assert np.isnan(_quantile(_by_user(alone, alone.credits["m", "none"]).sum(axis=0)))
+
+
+def test_margins_weigh_what_a_model_is_sure_of() -> None:
+    items = [item(0, n) for n in range(3)]
+    for scale in (1.0, 50.0):
+        columns = _margins(rated(items, [3.0, -1.0, 0.0], scale), "m", "none").sum(axis=0)
+        assert columns[0] / columns[1] == pytest.approx(3 / 4)
+
+
+def test_twins_count_once_and_only_when_both_are_right() -> None:
+    items = [item(n, 0, twin=f"{n ^ 1}-0") for n in range(6)] + [item(9, 0)]
+    ratings = rated(items, [1, 1, 1, -1, -1, -1, 1])
+    both = _twins(ratings, ratings.credits["m", "none"])
+    assert both[~np.isnan(both)].tolist() == [1.0, 0.0, 0.0]
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory, tiny_models: TinyModels) -> StudySummary:
+    """Eight models that know nothing, and one that knows everything."""
+    folder = tmp_path_factory.mktemp("zoo")
+    (folder / "zoo.py").write_text(f"import zlib\nfrom palate import Rating\n{ZOO}")
+    text = "".join(model(f"./zoo.py:Random{n}", name=f"random {n}", family="chance") for n in range(8))
+    text += model("sim", VIEW, family="truth")
+    here = {"benchmark": "sim,users=40,items=2,seed=3"}
+    text += predictor(**here) + best_of(f"{tiny_models.causal()},device=cpu", **here)
+    (folder / "plan.toml").write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PALATE_CACHE", str(folder / "cache"))
+        patch.chdir(folder)
+        return study(read_plan(Path("plan.toml")))
+
+
+def test_chance_gains_nothing_and_truth_gains_most(zoo: StudySummary) -> None:
+    gains = {entry.entry: entry.numbers["best of 3: gain"] for entry in zoo.entries}
+    [(truth, most), *_] = sorted(((figure.value, name) for name, figure in gains.items() if figure), reverse=True)
+    assert most == f"sim, {VIEW}" and truth > 0
+    sure = gains[most]
+    assert sure is not None and sure.low is not None and sure.low > 0
+    chance = [figure for name, figure in gains.items() if figure and name != most]
+    # Couples want the opposite of each other, so what nobody chose for them brings them nothing.
+    assert all(abs(figure.value) < truth / 10 for figure in chance)
+    agreement = {entry.entry: entry.numbers["best of 3: agreement"] for entry in zoo.entries}
+    assert all(abs(one.value - 0.5) < 0.1 for name, one in agreement.items() if one and name != most)
+    best = agreement[most]
+    assert best is not None and best.value == pytest.approx(1.0)
+
+
+def test_one_model_that_differs_among_equals_is_no_clear_prediction(zoo: StudySummary) -> None:
+    assert not [one for one in zoo.findings if one.severity == "good" and " predicts " in one.text]
