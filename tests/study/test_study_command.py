@@ -106,7 +106,7 @@ def test_from_one_end_to_the_other(whole: tuple[Path, StudySummary]) -> None:
     assert context.view == "oracle" and context.gain is not None
     for cost in summary.costs:
         assert cost.seconds > 0 and cost.device == "CPU" and cost.items > 0
-        assert (cost.tokens > 0) == (cost.measure in ("best of 3", "ppo", "reach"))
+        assert (cost.tokens > 0) == (cost.measure not in ("bench", "mini"))
     [run] = folder.glob("runs/plan-study-*")
     assert {file.name for file in run.iterdir()} == FILES | REPORTS
     assert (run / "models" / "per-user" / "model.json").is_file()
@@ -314,6 +314,31 @@ def test_who_stops_it_goes_on_later(tmp_path: Path, policy: str) -> None:
     (tmp_path / "shy").unlink()
     done = palate("study", "plan.toml", "--json", cwd=tmp_path)
     assert msgspec.json.decode(done.stdout, type=StudySummary).complete
+
+
+def test_only_some_measures_are_run_when_asked(tmp_path: Path, policy: str) -> None:
+    (tmp_path / "plan.toml").write_text(
+        model("random") + model("longest") + trained("t") + predictor() + best_of(policy)
+    )
+    done = palate("study", "plan.toml", "--only", "bensh", cwd=tmp_path)
+    assert done.returncode == 2 and "Did you mean 'bench'" in done.stderr and not (tmp_path / "runs").exists()
+    done = palate("study", "plan.toml", "--only", "bench", "--json", cwd=tmp_path)
+    summary = msgspec.json.decode(done.stdout, type=StudySummary)
+    assert [one.cell for one in summary.unfinished] == [f"best of 3 | {name}" for name in ("random", "longest", "t")]
+    assert not any(one.reason for one in summary.unfinished)
+    assert "3 cells of 7 not run yet: run the same command to go on" in summary.warnings
+    done = palate("study", "plan.toml", "--json", cwd=tmp_path)
+    assert msgspec.json.decode(done.stdout, type=StudySummary).complete
+
+
+def test_cells_that_are_one_run_wait_for_each_other(tmp_path: Path) -> None:
+    """On a benchmark where both are shown the same, a model under two views is twice the same run."""
+    text = model("sim", VIEW, name="four") + model("sim", "judgements:2", name="two")
+    text += predictor(view="user") + predictor("as it is")
+    summary = studied(text, tmp_path, "--at-once", "2")
+    assert summary.complete
+    four, two = ({name: f for name, f in one.numbers.items() if name.startswith("bench")} for one in summary.entries)
+    assert four == two
 
 
 def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from palate.downstream._items import ITEMS, PromptItem
 from palate.downstream.best_of_n._expectations import Chooser, Expectations
 from palate.downstream.best_of_n._run import BestOfNSettings
 from palate.downstream.guide._policy_accuracy import GuidedPairs
-from palate.downstream.guide._run import ALONE, GRADES, GuideSettings
+from palate.downstream.guide._run import ALONE, GENERATIONS, GRADES, GuideSettings
 from palate.downstream.ppo._run import STEPS, PpoSettings, held_out_prompts
 from palate.downstream.reach._run import ReachSettings
 from palate.downstream.reach._summary import TESTS, ReachArrays, reach_columns
@@ -112,7 +112,7 @@ def _guide(run: Run[GuideSettings]) -> RunNumbers:
                     for names in ((shown, model.label, view.name, weight), (shown, ALONE, ALONE, 0.0))
                 )
                 numbers.append(ItemNumber(GAIN, view.name, mean_columns(guided - alone)))
-    return RunNumbers(items, numbers, 0)
+    return RunNumbers(items, numbers, sum(line.tokens for line in run.read(GENERATIONS)))
 
 
 def _score(line: Any) -> float:

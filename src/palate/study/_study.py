@@ -113,8 +113,8 @@ def study(
         plan = read_plan(Path(plan))
     data = Path(data_dir) if data_dir else None
     benchmarks = Benchmarks(data)
-    cells = _asked(plan, only)
     _refuse(plan, where, benchmarks)
+    cells = _asked(plan, only)
     begun = _begin(plan, Path(out), benchmarks)
     place = Workplace(folder=begun.folder, out=Path(out), data=data)
     with begun.writing() as writer:
