@@ -23,7 +23,7 @@ from palate.evaluation import Summary
 from palate.study import StudySummary
 from tiny_models import TinyModels
 
-KILLS = int(os.environ.get("PALATE_TEST_KILLS", "4"))
+KILLS = 4
 FILES = {"settings.json", "cells.jsonl", "failures.jsonl", "seconds.jsonl", "models"}
 REPORTS = {"report.html", "report.md", "results.csv", "summary.json"}
 PLUG_INS = """
