@@ -346,6 +346,9 @@ def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
     done = palate("study", "plan.toml", "--out", "taken", cwd=tmp_path)
     assert done.returncode == 2 and "--out" in done.stderr and "Traceback" not in done.stderr
+    (tmp_path / "plan.toml").write_text(trained("t") + predictor())
+    done = palate("study", "plan.toml", "--out", "a,b", cwd=tmp_path)
+    assert done.returncode == 2 and "a,b has a comma" in done.stderr and not (tmp_path / "a,b").exists()
 
 
 def test_killed_at_any_moment_it_ends_byte_for_byte_the_same(tmp_path: Path, policy: str) -> None:

@@ -115,6 +115,8 @@ def study(
     benchmarks = Benchmarks(data)
     _refuse(plan, where, benchmarks)
     cells = _asked(plan, only)
+    if plan.train and "," in str(out):
+        raise PalateError(f"{out} has a comma, after which options of the trained models follow: choose another --out")
     begun = _begin(plan, Path(out), benchmarks)
     place = Workplace(folder=begun.folder, out=Path(out), data=data)
     with begun.writing() as writer:
