@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.downstream import ItemNumber, mean_columns, run_numbers
+from palate.downstream import PPO, ItemNumber, mean_columns, run_numbers
 from palate.evaluation import Ratings
 from palate.evaluation import Settings as EvaluationSettings
 from palate.records import PalateError
@@ -18,8 +18,8 @@ from palate.stats import Floats, Scores, cluster_totals, independent_clusters
 from palate.study._cells import EXPERIMENT_OF, Cell, entries_of, shown_on
 from palate.study._plan import IN_CONTEXT, BestOfN, Measure, Plan, Predictor, Reach
 
-ACCURACY = "accuracy"
-PREDICTORS = ("agreement", "policy accuracy", "reach", "pays", "rise", "followed")
+ACCURACY, AGREEMENT = "accuracy", "agreement"
+PREDICTORS = (AGREEMENT, "policy accuracy", "reach", "pays", "rise", "followed")
 """What uses say of a reward model before anything is written or trained with it."""
 OUTCOMES = ("gain", "policy accuracy")
 LOW = 0.1
@@ -66,6 +66,8 @@ class Numbers(NamedTuple):
     """Rated by reward models, by measure."""
     items: int
     users: int
+    mixed: list[str]
+    """Models whose cells do not all have the same fingerprint: another device or precision, or other weights."""
 
 
 class _Read(NamedTuple):
@@ -75,6 +77,8 @@ class _Read(NamedTuple):
     people: str
     """The benchmark that they are of: runs on it share its users."""
     version: str
+    fingerprint: str
+    """Of the reward model."""
     items: Sequence[Any]
     numbers: Sequence[ItemNumber]
     tokens: int
@@ -109,7 +113,11 @@ def read_numbers(plan: Plan, runs: Mapping[str, Path], cells: Sequence[Cell]) ->
         shared = isinstance(measures[one.cell.measure], (BestOfN, Reach))
         tokens[one.cell.measure] = max(so_far, one.tokens) if shared else so_far + one.tokens
     texts = {name: sum(len(one.items) for one in read if one.cell.measure == name) for name in measures}
-    return Numbers(numbers, baselines, tokens, texts, len(items), len(users))
+    versions: dict[str, set[str]] = {}
+    for one in read:
+        versions.setdefault(one.cell.model, set()).add(one.fingerprint)
+    mixed = [model for model, found in versions.items() if len(found) > 1]
+    return Numbers(numbers, baselines, tokens, texts, len(items), len(users), mixed)
 
 
 def _read(measure: Measure, cell: Cell, folder: Path) -> _Read:
@@ -117,9 +125,19 @@ def _read(measure: Measure, cell: Cell, folder: Path) -> _Read:
     people, version = measure.benchmark, run.settings.content_hash
     if isinstance(measure, Predictor):
         ratings = Ratings.of(run)
-        return _Read(cell, people, version, ratings.items, list(_of_ratings(run, ratings)), 0)
+        return _Read(cell, people, version, _fingerprint(run), ratings.items, list(_of_ratings(run, ratings)), 0)
     found = run_numbers(run)
-    return _Read(cell, people, version, found.items, found.numbers, found.tokens)
+    return _Read(cell, people, version, _fingerprint(run), found.items, found.numbers, found.tokens)
+
+
+def _fingerprint(run: Run[Any]) -> str:
+    """Of the one reward model of a run."""
+    settings = run.settings
+    if isinstance(settings, EvaluationSettings):
+        [model] = settings.models
+    else:
+        model = settings.reward_model if run.experiment is PPO else settings.reward_models[0]
+    return str(model.identity.get("fingerprint", ""))
 
 
 def _refuse_other_versions(read: Sequence[_Read], measures: Mapping[str, Measure]) -> None:

@@ -25,8 +25,8 @@ class StudySettings(RunSettings, frozen=True, kw_only=True):
     plan: Plan
     versions: dict[str, str]
     """By the name of each benchmark, the hash of its content."""
-    identities: dict[str, dict[str, str]]
-    """By the name of each reward model, everything known that could change its scores."""
+    sources: dict[str, str]
+    """By the name of each reward model, the package or the file that it comes from: changes with its code."""
 
     @property
     def folder_name(self) -> str:

@@ -174,7 +174,7 @@ def _begin(plan: Plan, out: Path, benchmarks: Benchmarks) -> Run[StudySettings]:
         seed=plan.seed,
         plan=plan,
         versions={name: benchmarks.named(name).content_hash for name in names},
-        identities={model.rm: load_reward_model(model.rm)[1] for model in plan.models},
+        sources={model.rm: load_reward_model(model.rm)[1]["source"] for model in plan.models},
     )
     return begin_run(out, STUDY, settings)
 

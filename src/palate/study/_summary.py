@@ -30,7 +30,7 @@ from palate.stats import (
     ratio,
 )
 from palate.study._cells import cells_of
-from palate.study._numbers import ACCURACY, Number, Numbers, read_numbers
+from palate.study._numbers import ACCURACY, AGREEMENT, Number, Numbers, read_numbers
 from palate.study._plan import Plan
 from palate.study._results import CellState, Cost, EntryResult, NumberInfo, StudySummary, Unprofiled
 from palate.study._run import FAILURES, SECONDS, StudySettings, finished
@@ -71,6 +71,7 @@ def summarise_study(run: Run[StudySettings]) -> StudySummary:
             findings=warnings_first(
                 [
                     *_about_cells(unfinished, len(cells)),
+                    *_about_versions(numbers.mixed),
                     *_about_size(found),
                     *_about_agreement(found, primary),
                     *_about_predictors(tests, found, primary),
@@ -115,7 +116,13 @@ def _agreements(predictors: Sequence[Number], outcomes: Sequence[Number], seed: 
     if not predictors or not outcomes:
         return []
     found = agreements([one.scores for one in predictors], [one.scores for one in outcomes], seed=seed)
-    return [one for one in found if one.predictor != one.outcome]
+    return [one for one in found if not _same(one.predictor, one.outcome)]
+
+
+def _same(predictor: str, outcome: str) -> bool:
+    """Whether one tells the other by construction: a number itself, or agreement on the very samples chosen from."""
+    measure, _, what = predictor.rpartition(": ")
+    return predictor == outcome or (what == AGREEMENT and outcome.startswith(f"{measure}: "))
 
 
 def _against(
@@ -129,7 +136,10 @@ def _against(
     asked = [
         one
         for one in found
-        if one.second == primary.name and one.outcome not in (one.first, one.second) and one.p is not None
+        if one.second == primary.name
+        and one.p is not None
+        and not _same(one.first, one.outcome)
+        and not _same(one.second, one.outcome)
     ]
     q_values = false_discovery([one.p for one in asked if one.p is not None])
     return [msgspec.structs.replace(one, q=q) for one, q in zip(asked, q_values, strict=True)]
@@ -220,6 +230,15 @@ def _about_cells(unfinished: Sequence[CellState], cells: int) -> Iterator[Findin
         yield Finding("warning", f"{len(failed) - 5} more cells failed; they are listed below")
     if waiting := len(unfinished) - len(failed):
         yield Finding("warning", f"{count(waiting, 'cell')} of {cells:,} not run yet: run the same command to go on")
+
+
+def _about_versions(mixed: Sequence[str]) -> Iterator[Finding]:
+    if mixed:
+        yield Finding(
+            "note",
+            f"cells of {', '.join(mixed)} were run with different fingerprints: on another device, in another "
+            "precision, or with other weights. If the weights changed, move their runs away and run the study again",
+        )
 
 
 def _about_size(found: Sequence[Agreement]) -> Iterator[Finding]:
