@@ -391,3 +391,12 @@ def test_killed_at_any_moment_it_ends_byte_for_byte_the_same(tmp_path: Path, pol
 
 def written(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.glob("runs/*/*.jsonl"))
+
+
+def test_entries_that_are_the_same_in_every_number_count_once(tmp_path: Path, policy: str) -> None:
+    zoo = model("sim", VIEW) + model("longest") + model("random", VIEW) + trained("one") + trained("other")
+    summary = studied(zoo + predictor() + best_of(policy), tmp_path)
+    assert {one.models for one in summary.agreements if one.predictor == "bench: accuracy"} == {4}
+    told = [finding.text for finding in summary.findings if "the same in every number" in finding.text]
+    assert told and told[0].startswith(f"other, {VIEW} and one, {VIEW} are")
+    assert number(summary, f"other, {VIEW}", "bench: accuracy") == number(summary, f"one, {VIEW}", "bench: accuracy")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -45,8 +46,10 @@ def summarise_study(run: Run[StudySettings]) -> StudySummary:
     cells = cells_of(plan)
     there = finished(run)
     numbers = read_numbers(plan, there, cells)
-    predictors = [number for number in numbers.numbers if number.predicts]
-    outcomes = [number for number in numbers.numbers if number.happens]
+    copies = _copies(plan, numbers.numbers)
+    compared = [_without(number, plan, copies) for number in numbers.numbers]
+    predictors = [number for number in compared if number.predicts]
+    outcomes = [number for number in compared if number.happens]
     primary = _primary(plan, predictors)
     families = [entry.family for entry in plan.entries]
     found = _agreements(predictors, outcomes, plan.seed)
@@ -72,6 +75,7 @@ def summarise_study(run: Run[StudySettings]) -> StudySummary:
                 [
                     *_about_cells(unfinished, len(cells)),
                     *_about_versions(numbers.mixed),
+                    *_about_copies(copies),
                     *_about_size(found),
                     *_about_agreement(found, primary),
                     *_about_predictors(tests, found, primary),
@@ -103,6 +107,26 @@ def summarise_study(run: Run[StudySettings]) -> StudySummary:
         cells=len(cells),
         unfinished=unfinished,
     )
+
+
+def _copies(plan: Plan, numbers: Sequence[Number]) -> dict[str, str]:
+    """Entries that have exactly the numbers of an earlier one, wherever both have any: by name, whose."""
+    rows = [[number.scores.totals[place] for number in numbers] for place in range(len(plan.entries))]
+    copies: dict[str, str] = {}
+    for place, entry in enumerate(plan.entries):
+        for earlier, other in enumerate(plan.entries[:place]):
+            both = [(one, two) for one, two in zip(rows[place], rows[earlier], strict=True) if one.any() and two.any()]
+            if other.name not in copies and both and all(np.array_equal(one, two) for one, two in both):
+                copies[entry.name] = other.name
+                break
+    return copies
+
+
+def _without(number: Number, plan: Plan, copies: Mapping[str, str]) -> Number:
+    """The same without what is there twice."""
+    kept = np.array([entry.name not in copies for entry in plan.entries])
+    scores = replace(number.scores, totals=np.where(kept[:, None, None], number.scores.totals, 0.0))
+    return number._replace(scores=scores)
 
 
 def _primary(plan: Plan, predictors: Sequence[Number]) -> Number | None:
@@ -241,6 +265,16 @@ def _about_versions(mixed: Sequence[str]) -> Iterator[Finding]:
         )
 
 
+def _about_copies(copies: Mapping[str, str]) -> Iterator[Finding]:
+    for first in dict.fromkeys(copies.values()):
+        same = [copy for copy, of in copies.items() if of == first]
+        yield Finding(
+            "note",
+            f"{', '.join(same)} and {first} are the same in every number, as where a personal part was left out; they "
+            "count as one entry",
+        )
+
+
 def _about_size(found: Sequence[Agreement]) -> Iterator[Finding]:
     if not found:
         yield Finding("note", "nothing was both predicted and measured, so nothing can be compared")
@@ -255,8 +289,8 @@ def _about_size(found: Sequence[Agreement]) -> Iterator[Finding]:
         )
         yield Finding(
             "warning",
-            f"only {count(models, 'model')} have both numbers of some pairs: {told}, so do not conclude anything from "
-            "their order",
+            f"some pairs of numbers rest on {count(models, 'entry', 'entries')} only: {told}, so do not conclude "
+            "anything from their order",
         )
 
 
