@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import tiny_models
-from drinks import drinks, save_base
+from hot_drinks import drinks, save_base
 from palate.personal import (
     PersonalModel,
     UserTokensModel,
