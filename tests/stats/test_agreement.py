@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 from palate.stats import Floats, Scores, agreements, by_family, compare_predictors, ratio
+from palate.stats._agreement import _differ
 from palate.stats._association import Spread, detectable
 from palate.stats._coefficients import coefficients
 from palate.stats._scores import measure
@@ -269,6 +270,18 @@ def test_the_same_people_are_drawn_together() -> None:
     assert measure(apart, 0)[0].shared_noise(measure(apart, 0)[1]) == 0
     with pytest.raises(ValueError, match="39 clusters"):
         measure([together[0], measured("y", true, 39, 3.0, seed=1, people="p")], 0)
+
+
+def test_people_who_were_not_asked_do_not_count() -> None:
+    """Of sixty people four were asked, and found no difference between six models: t has three degrees of freedom."""
+    alarms = []
+    for seed in range(100):
+        asked = measured("y", np.zeros(6), 4, 1.0, seed)
+        totals = np.concatenate([asked.totals, np.zeros((6, 56, 2))], axis=1)
+        [found] = measure([Scores("y", totals, ratio, people="p")], seed)
+        assert found.users == 4
+        alarms.append(_differ(found.apart[0], found.users).any())
+    assert np.mean(alarms) < 0.1
 
 
 def test_the_same_seed_gives_the_same_json() -> None:

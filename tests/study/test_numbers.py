@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from plans import VIEW, best_of, model, predictor
@@ -11,8 +12,11 @@ from plans import VIEW, best_of, model, predictor
 from palate.evaluation import RatedItem
 from palate.evaluation._ratings import Ratings
 from palate.records import Rating
+from palate.stats import Coefficient, Scores, by_family, false_discovery
 from palate.study import StudySummary, read_plan, study
-from palate.study._numbers import GRID, _by_category, _by_user, _margins, _quantile, _twins, _worst
+from palate.study._numbers import GRID, Number, _by_category, _by_user, _margins, _quantile, _twins, _worst
+from palate.study._plan import BestOfN, Plan, Predictor, Reach
+from palate.study._summary import _about_families, _agreements, _primary
 from tiny_models import TinyModels
 
 ZOO = "\n".join(
@@ -82,6 +86,54 @@ def test_twins_count_once_and_only_when_both_are_right() -> None:
     ratings = rated(items, [1, 1, 1, -1, -1, -1, 1])
     both = _twins(ratings, ratings.credits["m", "none"])
     assert both[~np.isnan(both)].tolist() == [1.0, 0.0, 0.0]
+
+
+def number(measure: str, what: str, values: object, happens: bool = False) -> Number:
+    scores = Scores.published(f"{measure}: {what}", values)  # type: ignore[arg-type]
+    return Number(measure, what, predicts=not happens, happens=happens, share=False, scores=scores)
+
+
+def test_q_is_held_over_what_is_shown_and_not_over_what_is_so_by_construction() -> None:
+    random = np.random.default_rng(0)
+    gain = random.normal(size=20)
+    others = [number(f"bench {n}", "accuracy", 0.4 * gain + random.normal(size=20)) for n in range(3)]
+    of_choice = [
+        number("best of 2", "agreement", gain), number("hot", "agreement", gain),
+        number("before", "followed", gain), number("before", "reach", gain),
+    ]  # fmt: skip
+    uses = [
+        BestOfN(name="best of 2", benchmark="mini", critic="reference", samples=2, top_p=1.0),
+        BestOfN(name="hot", benchmark="mini", critic="reference", samples=2, top_p=1.0, temperature=1.5),
+        Reach(name="before", benchmark="mini", critic="reference", samples=4),
+    ]
+    plan = Plan(title="t", downstream=uses)
+    found = _agreements(plan, [*others, *of_choice], [number("best of 2", "gain", gain, happens=True)])
+    # With four samples, the first two are those that were chosen from; hot ones are others.
+    assert [one.predictor for one in found] == [*(one.name for one in others), "hot: agreement", "before: reach"]
+    told = [one.spearman for one in found if one.spearman]
+    assert [one.q for one in told] == pytest.approx(false_discovery([one.p for one in told]))
+
+
+def test_as_long_as_the_first_benchmark_is_missing_no_other_takes_its_place() -> None:
+    first, second = (Predictor(name=name, benchmark="mini") for name in ("first", "second"))
+    there = [number("second", "accuracy", [1, 2, 3]), number("best", "agreement", [1, 2, 3])]
+    assert _primary(Plan(title="t", predictors=[first, second]), there) is None
+    assert _primary(Plan(title="t", predictors=[second, first]), there) is there[0]
+    assert _primary(Plan(title="t"), there[1:]) is there[1]
+
+
+@pytest.mark.parametrize(("high", "told"), [(0.4, "apart more than"), (0.8, "is open"), (None, "is open")])
+def test_what_few_entries_of_a_kind_leave_open_is_not_told_as_known(high: float | None, told: str) -> None:
+    found = by_family(*(Scores.published(name, [1, 2, 3, 11, 12, 13]) for name in "xy"), ["a"] * 3 + ["b"] * 3)
+    low = None if high is None else -0.7
+    pooled, within = (
+        msgspec.structs.replace(
+            found.pooled, spearman=Coefficient(value=value, low=low, high=high, p=0.001, q=0.001, chance=0.0)
+        )
+        for value in (0.66, 0.04)
+    )
+    [finding] = _about_families([msgspec.structs.replace(found, pooled=pooled, centred=within)])
+    assert finding.severity == "warning" and told in finding.text
 
 
 @pytest.fixture(scope="module")

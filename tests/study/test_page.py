@@ -54,6 +54,8 @@ def test_a_terminal_of_80_columns_shows_every_outcome(summary: StudySummary) -> 
         assert title in agreement
     rows = [line for line in agreement.splitlines() if re.search(r"[+-]\d\.\d\d", line) or "–" in line]
     assert not [line for line in rows if "…" in line]
+    assert re.search(r"accuracy, no profile .*\b\d+: ", agreement)  # over fewer entries than the others
+    assert not re.search(r"<i>sim: accuracy .*\b\d+: ", agreement)
     entries = text.partition("The entries")[2]
     assert "  sim, judgements:4  " in entries and "  per-user, 16 users, judgements:4" in entries
 

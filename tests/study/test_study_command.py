@@ -239,6 +239,17 @@ def test_half_a_plan_runs(what: str, tmp_path: Path, policy: str) -> None:
     assert palate("report", summary.run, cwd=tmp_path).returncode == 0
 
 
+def test_entries_with_other_seeds_are_about_other_people(tmp_path: Path, policy: str) -> None:
+    summary = studied(model("random") + model("longest") + predictor() + ppo(policy, seeds=[0, 1]), tmp_path)
+    told = "some entries were trained with more seeds than others"
+    assert not any(told in one for one in summary.warnings)
+    lines = map(msgspec.json.decode, (tmp_path / summary.run / "cells.jsonl").read_text().splitlines())
+    [gone] = [line["run"] for line in lines if line["cell"] == "ppo | longest | none | seed 1"]
+    shutil.rmtree(tmp_path / "runs" / gone)
+    done = palate("report", summary.run, "--json", cwd=tmp_path)
+    assert any(told in one for one in msgspec.json.decode(done.stdout, type=StudySummary).warnings)
+
+
 def test_a_folder_that_is_gone_is_made_again(tmp_path: Path, policy: str) -> None:
     text = model("longest") + trained("t") + predictor()
     first = studied(text, tmp_path)

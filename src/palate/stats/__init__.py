@@ -6,6 +6,7 @@ from palate.stats._agreement import (
     Detectable,
     Pairs,
     PredictorTest,
+    adjusted,
     agreements,
     compare_predictors,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "Statistic",
     "Units",
     "WorstTenth",
+    "adjusted",
     "agreements",
     "brier",
     "by_family",

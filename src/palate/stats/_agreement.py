@@ -126,6 +126,11 @@ def agreements(
                     ),
                 )
             )
+    return adjusted(found)
+
+
+def adjusted(found: Sequence[Agreement]) -> list[Agreement]:
+    """The same with the false discovery rate held over just these; for those who print only some."""
     by_name = {name: with_q([getattr(one, name) for one in found]) for name in COEFFICIENTS}
     return [
         msgspec.structs.replace(one, **{name: by_name[name][place] for name in COEFFICIENTS})

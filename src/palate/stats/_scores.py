@@ -43,8 +43,9 @@ class Scores:
         return cls(name, np.stack([np.where(has, column, 0.0), has], axis=1)[:, None, :].astype(np.float64), ratio)
 
     @property
-    def has_users(self) -> bool:
-        return bool(self.totals.shape[1] > 1)
+    def users(self) -> int:
+        """Clusters that say anything: of people who are drawn together, a measure may have asked some only."""
+        return int(np.count_nonzero(self.totals.any(axis=(0, 2))))
 
     @cached_property
     def values(self) -> Floats:
@@ -149,15 +150,15 @@ def measure(scores: Sequence[Scores], seed: int, n_resamples: int = 2_000) -> li
     for place, score in enumerate(scores):
         if len(score.values) != len(scores[0].values):
             raise ValueError(f"{score.name} is about {len(score.values)} models, {scores[0].name} about another number")
-        users = score.totals.shape[1]
-        if people.setdefault(score.people or f"\0{place}", users) != users:
-            raise ValueError(f"{score.name} has {users} clusters, others of {score.people!r} another number")
+        clusters = score.totals.shape[1]
+        if people.setdefault(score.people or f"\0{place}", clusters) != clusters:
+            raise ValueError(f"{score.name} has {clusters} clusters, others of {score.people!r} another number")
         draws = None
-        if score.has_users:
+        if score.users > 1:
             stream = list(people).index(score.people or f"\0{place}")
             state = int(np.random.SeedSequence([seed, stream]).generate_state(1)[0])
-            resamples = Resamples(users, seed=state, n_resamples=n_resamples)
+            resamples = Resamples(clusters, seed=state, n_resamples=n_resamples)
             draws = np.concatenate([score.drawn(weights) for weights in resamples])
             draws = np.where(np.isnan(draws), score.values, draws)  # nobody was drawn who judged this model
-        measured.append(Measured(score.values, draws, score.people, users))
+        measured.append(Measured(score.values, draws, score.people, score.users))
     return measured

@@ -78,12 +78,12 @@ def _batched(some: Sequence[One], size: int) -> list[Sequence[One]]:
     return [some[start : start + size] for start in range(0, len(some), size)]
 
 
-def _with_limits(one: Coefficient | None) -> str:
+def _with_limits(one: Coefficient | None, of: str = "") -> str:
     if one is None:
         return ABSENT
     star = "*" if one.q < CLEAR else ""
     limits = "" if one.low is None else f"\n{COEFFICIENTS.interval(one.low, one.high)}"
-    return f"{COEFFICIENTS.value(one.value)}{star}{limits}"
+    return f"{of}{COEFFICIENTS.value(one.value)}{star}{limits}"
 
 
 def _by_outcome(summary: StudySummary) -> tuple[list[str], list[str], dict[tuple[str, str], Agreement]]:
@@ -106,15 +106,23 @@ def _agreement(summary: StudySummary) -> Section | None:
         title="Spearman's rank correlation",
         corner="predictor",
     )
+    most = {column: max(one.models for one in summary.agreements if one.outcome == column) for column in columns}
+
+    def cell(row: str, column: str) -> str:
+        one = found.get((row, column))
+        if one is None:
+            return ABSENT
+        return _with_limits(one.spearman, f"{one.models}: " if one.models < most[column] else "")
+
+    note = "* clear of chance, q below .05 over the whole table"
+    if any(one.models < most[one.outcome] for one in found.values() if one.spearman is not None):
+        note += "; 9: +0.50 is over 9 entries only, and not to be compared with numbers over more"
     tables = [
         Table(
             titles=("predictor", *map(_narrow, some)),
             words=1,
-            rows=[
-                (row, *(_with_limits(found[row, one].spearman if (row, one) in found else None) for one in some))
-                for row in rows
-            ],
-            note="* clear of chance, q below .05 over the whole table" if some[-1] == columns[-1] else "",
+            rows=[(row, *(cell(row, one) for one in some)) for row in rows],
+            note=note if some[-1] == columns[-1] else "",
             folded="" if matrix is None else f"As a table: {', '.join(some)}",
         )
         for some in _batched(columns, ACROSS)

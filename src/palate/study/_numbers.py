@@ -18,8 +18,8 @@ from palate.stats import Floats, Scores, cluster_totals, independent_clusters
 from palate.study._cells import EXPERIMENT_OF, Cell, entries_of, shown_on
 from palate.study._plan import IN_CONTEXT, BestOfN, Measure, Plan, Predictor, Reach
 
-ACCURACY, AGREEMENT = "accuracy", "agreement"
-PREDICTORS = (AGREEMENT, "policy accuracy", "reach", "pays", "rise", "followed")
+ACCURACY, AGREEMENT, FOLLOWED = "accuracy", "agreement", "followed"
+PREDICTORS = (AGREEMENT, "policy accuracy", "reach", "pays", "rise", FOLLOWED)
 """What uses say of a reward model before anything is written or trained with it."""
 OUTCOMES = ("gain", "policy accuracy")
 LOW = 0.1
@@ -68,6 +68,8 @@ class Numbers(NamedTuple):
     users: int
     mixed: list[str]
     """Models whose cells do not all have the same fingerprint: another device or precision, or other weights."""
+    uneven: list[str]
+    """Measures that do not have the same seeds of all entries."""
 
 
 class _Read(NamedTuple):
@@ -117,7 +119,11 @@ def read_numbers(plan: Plan, runs: Mapping[str, Path], cells: Sequence[Cell]) ->
     for one in read:
         versions.setdefault(one.cell.model, set()).add(one.fingerprint)
     mixed = [model for model, found in versions.items() if len(found) > 1]
-    return Numbers(numbers, baselines, tokens, texts, len(items), len(users), mixed)
+    seeds: dict[str, dict[tuple[str, str], set[int | None]]] = {}
+    for cell in (one.cell for one in read):
+        seeds.setdefault(cell.measure, {}).setdefault((cell.model, cell.view), set()).add(cell.seed)
+    uneven = [measure for measure, own in seeds.items() if len({frozenset(some) for some in own.values()}) > 1]
+    return Numbers(numbers, baselines, tokens, texts, len(items), len(users), mixed, uneven)
 
 
 def _read(measure: Measure, cell: Cell, folder: Path) -> _Read:

@@ -23,6 +23,7 @@ from palate.stats import (
     Range,
     Resamples,
     Statistic,
+    adjusted,
     agreements,
     by_family,
     compare_predictors,
@@ -31,8 +32,8 @@ from palate.stats import (
     ratio,
 )
 from palate.study._cells import cells_of
-from palate.study._numbers import ACCURACY, AGREEMENT, Number, Numbers, read_numbers
-from palate.study._plan import Plan
+from palate.study._numbers import ACCURACY, AGREEMENT, FOLLOWED, Number, Numbers, read_numbers
+from palate.study._plan import BestOfN, Plan, Reach
 from palate.study._results import CellState, Cost, EntryResult, NumberInfo, StudySummary, Unprofiled
 from palate.study._run import FAILURES, SECONDS, StudySettings, finished
 
@@ -52,8 +53,8 @@ def summarise_study(run: Run[StudySettings]) -> StudySummary:
     outcomes = [number for number in compared if number.happens]
     primary = _primary(plan, predictors)
     families = [entry.family for entry in plan.entries]
-    found = _agreements(predictors, outcomes, plan.seed)
-    tests = _against(primary, predictors, outcomes, plan.seed)
+    found = _agreements(plan, predictors, outcomes)
+    tests = _against(plan, primary, predictors, outcomes)
     moderated = [
         by_family(primary.scores, outcome.scores, families, seed=plan.seed)
         for outcome in outcomes
@@ -76,6 +77,7 @@ def summarise_study(run: Run[StudySettings]) -> StudySummary:
                     *_about_cells(unfinished, len(cells)),
                     *_about_versions(numbers.mixed),
                     *_about_copies(copies),
+                    *_about_seeds(numbers.uneven),
                     *_about_size(found),
                     *_about_agreement(found, primary),
                     *_about_predictors(tests, found, primary),
@@ -130,40 +132,51 @@ def _without(number: Number, plan: Plan, copies: Mapping[str, str]) -> Number:
 
 
 def _primary(plan: Plan, predictors: Sequence[Number]) -> Number | None:
-    """Accuracy on the first benchmark; where the plan has none, the first number that can predict."""
-    names = [measure.name for measure in plan.predictors]
-    plain = [number for number in predictors if number.what == ACCURACY and number.measure in names[:1]]
-    return next(iter([*plain, *predictors]), None)
+    """Accuracy on the first benchmark, or nothing as long as that is not there; where the plan has no benchmark, the
+    first number that can predict."""
+    if not plan.predictors:
+        return next(iter(predictors), None)
+    first = plan.predictors[0].name
+    return next((number for number in predictors if (number.measure, number.what) == (first, ACCURACY)), None)
 
 
-def _agreements(predictors: Sequence[Number], outcomes: Sequence[Number], seed: int) -> list[Agreement]:
+def _agreements(plan: Plan, predictors: Sequence[Number], outcomes: Sequence[Number]) -> list[Agreement]:
     if not predictors or not outcomes:
         return []
-    found = agreements([one.scores for one in predictors], [one.scores for one in outcomes], seed=seed)
-    return [one for one in found if not _same(one.predictor, one.outcome)]
+    found = agreements([one.scores for one in predictors], [one.scores for one in outcomes], seed=plan.seed)
+    return adjusted([one for one in found if not _same(plan, one.predictor, one.outcome)])
 
 
-def _same(predictor: str, outcome: str) -> bool:
-    """Whether one tells the other by construction: a number itself, or agreement on the very samples chosen from."""
+def _same(plan: Plan, predictor: str, outcome: str) -> bool:
+    """Whether one tells the other by construction: a number itself, or how a model's rewards for some texts go with the
+    critic's beside what it gains by choosing among those very texts."""
     measure, _, what = predictor.rpartition(": ")
-    return predictor == outcome or (what == AGREEMENT and outcome.startswith(f"{measure}: "))
+    other = outcome.rpartition(": ")[0]
+    drawn = {one.name: _drawn(one) for one in plan.downstream if isinstance(one, (BestOfN, Reach))}
+    on_samples = what in (AGREEMENT, FOLLOWED) and {measure, other} <= {*drawn}
+    return predictor == outcome or (on_samples and drawn[measure] == drawn[other])
+
+
+def _drawn(use: BestOfN | Reach) -> tuple[object, ...]:
+    """What decides which texts there are; with more samples, the first ones are the same."""
+    return use.benchmark, use.policy, use.policy_view, msgspec.structs.replace(use.drawing, samples=1)
 
 
 def _against(
-    primary: Number | None, predictors: Sequence[Number], outcomes: Sequence[Number], seed: int
+    plan: Plan, primary: Number | None, predictors: Sequence[Number], outcomes: Sequence[Number]
 ) -> list[PredictorTest]:
     """Every other predictor against the primary one, with the false discovery rate held over these."""
     if primary is None or not outcomes:
         return []
     others = [one.scores for one in predictors if one.name != primary.name]
-    found = compare_predictors([*others, primary.scores], [one.scores for one in outcomes], seed=seed)
+    found = compare_predictors([*others, primary.scores], [one.scores for one in outcomes], seed=plan.seed)
     asked = [
         one
         for one in found
         if one.second == primary.name
         and one.p is not None
-        and not _same(one.first, one.outcome)
-        and not _same(one.second, one.outcome)
+        and not _same(plan, one.first, one.outcome)
+        and not _same(plan, one.second, one.outcome)
     ]
     q_values = false_discovery([one.p for one in asked if one.p is not None])
     return [msgspec.structs.replace(one, q=q) for one, q in zip(asked, q_values, strict=True)]
@@ -275,6 +288,15 @@ def _about_copies(copies: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
+def _about_seeds(uneven: Sequence[str]) -> Iterator[Finding]:
+    for measure in uneven:
+        yield Finding(
+            "warning",
+            f"{measure}: some entries were trained with more seeds than others, and each seed holds out other users, "
+            "so their gains are not about the same people",
+        )
+
+
 def _about_size(found: Sequence[Agreement]) -> Iterator[Finding]:
     if not found:
         yield Finding("note", "nothing was both predicted and measured, so nothing can be compared")
@@ -330,7 +352,11 @@ def _about_predictors(
         clear = best.q is not None and best.q < CLEAR
         better = COEFFICIENTS.with_interval(best.difference or 0.0, best.low, best.high)
         told = f"{better}, q = {chance_of_error(best.q or 1.0)}"
-        value = "" if agreement.spearman is None else f" (rank correlation {_told(agreement.spearman)})"
+        value = (
+            ""
+            if agreement.spearman is None
+            else f" (rank correlation {_told(agreement.spearman)} over {best.models} entries)"
+        )
         yield Finding(
             "good" if clear else "note",
             f"of {len(own)} other numbers, {best.first} goes best with {outcome}{value}; "
@@ -346,10 +372,15 @@ def _about_families(found: Sequence[FamilyAgreement]) -> Iterator[Finding]:
     for one in found:
         pooled, within = one.pooled.spearman, one.centred.spearman
         if pooled is not None and within is not None and pooled.q < CLEAR and within.value < pooled.value / 3:
+            lower = within.high is not None and within.high < pooled.value
             yield Finding(
                 "warning",
                 f"{one.predictor} and {one.outcome}: {_told(pooled)} over all entries but {_told(within)} within "
-                "families, so the benchmark tells kinds of models apart more than models of one kind",
+                + (
+                    "families, so the benchmark tells kinds of models apart more than models of one kind"
+                    if lower
+                    else "families: whether it tells models of one kind apart is open"
+                ),
             )
 
 
