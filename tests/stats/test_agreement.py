@@ -288,3 +288,10 @@ def test_the_same_seed_gives_the_same_json() -> None:
     x, y = (measured(name, np.arange(9.0), 20, 5.0, seed) for seed, name in enumerate("xy"))
     first, again = (msgspec.json.encode(agreements([x], [y], seed=3)) for _ in range(2))
     assert first == again
+
+
+def test_models_of_one_family_say_nothing_about_others() -> None:
+    values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    [found] = agreements([Scores.published("A", values)], [Scores.published("B", values)], families=["x"] * 6)
+    assert found.spearman is not None and found.spearman.value == 1
+    assert found.spearman.low is None and found.spearman.p == 1

@@ -88,6 +88,9 @@ def _jackknife(x: Measured, y: Measured, families: NDArray[np.intp] | None, by_r
         kept = [np.nonzero(~np.eye(n, dtype=bool))[1].reshape(n, n - 1)]
     else:
         kept = [np.flatnonzero(families != family)[None] for family in np.unique(families)]
+        kept = [some for some in kept if some.size > 1]
+        if not kept:
+            return 0.0, 1
     left = [(x.values[some], y.values[some]) for some in kept]
     estimates = [2 * np.sin(np.pi / 6 * spearman(*pair)) if by_rank else pearson(*pair) for pair in left]
     fisher = np.arctanh(np.clip(np.concatenate(estimates), -0.9999, 0.9999))

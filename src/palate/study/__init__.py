@@ -2,7 +2,7 @@
 
 from palate.study._cells import Cell, cells_of
 from palate.study._plan import Entry, Plan, PlanError, read_plan
-from palate.study._results import CellState, Cost, EntryResult, NumberInfo, StudySummary, Unprofiled
+from palate.study._results import CellState, Cost, EntryResult, NewFamilies, NumberInfo, StudySummary, Unprofiled
 from palate.study._study import STUDY, Watcher, check_plan, study
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Cost",
     "Entry",
     "EntryResult",
+    "NewFamilies",
     "NumberInfo",
     "Plan",
     "PlanError",

@@ -36,7 +36,7 @@ from palate.report import (
     percent_interval,
 )
 from palate.stats import Agreement, Coefficient, FamilyAgreement, Figure
-from palate.study._results import EntryResult, NumberInfo, StudySummary
+from palate.study._results import EntryResult, NewFamilies, NumberInfo, StudySummary
 
 CHANCE = 0.5
 One = TypeVar("One")
@@ -249,7 +249,8 @@ def _plots(summary: StudySummary) -> Section | None:
 
 
 def _families(summary: StudySummary) -> Section | None:
-    rows = [row for one in summary.families for row in _family_rows(one)]
+    whole = {one.outcome: one for one in summary.new_families}
+    rows = [row for one in summary.families for row in _family_rows(one, whole[one.outcome])]
     if not rows:
         return None
     return Section(
@@ -276,15 +277,17 @@ def _families(summary: StudySummary) -> Section | None:
     )
 
 
-def _family_rows(one: FamilyAgreement) -> Iterator[tuple[str, ...]]:
+def _family_rows(one: FamilyAgreement, whole: NewFamilies) -> Iterator[tuple[str, ...]]:
     parts = [
         ("all entries", one.pooled, figure(one.rmse), figure(one.rmse_of_mean)),
         ("within families, each about its mean", one.centred, "", ""),
         ("between the means of families", one.between, "", ""),
         *((part.name, part, "", "") for part in one.within),
     ]
-    for name, part, *errors in parts:
+    for place, (name, part, *errors) in enumerate(parts):
         yield one.outcome, name, _with_limits(part.spearman), str(part.n), *errors
+        if not place:
+            yield one.outcome, "the same, for other families", _with_limits(whole.spearman), f"{whole.families}", "", ""
 
 
 def _in_context(summary: StudySummary) -> Section | None:

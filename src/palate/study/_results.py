@@ -35,6 +35,15 @@ class NumberInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Entries that have it."""
 
 
+class NewFamilies(msgspec.Struct, frozen=True, kw_only=True):
+    """The rank correlation of the primary predictor with what happened, for entries of other families than these."""
+
+    outcome: str
+    families: int
+    spearman: Coefficient | None
+    """Interval and p draw families whole: entries of one family are not independent."""
+
+
 class Unprofiled(msgspec.Struct, frozen=True, kw_only=True):
     """What a policy gains by being shown something, without any reward model: in-context learning."""
 
@@ -84,6 +93,7 @@ class StudySummary(RunSummary, frozen=True, kw_only=True):
     """Every other predictor against the primary one, by how well they agree with what happened."""
     families: list[FamilyAgreement]
     """The primary predictor within and between families, for everything that happened."""
+    new_families: list[NewFamilies]
     in_context: list[Unprofiled]
     costs: list[Cost]
     cells: int

@@ -34,7 +34,7 @@ from palate.stats import (
 from palate.study._cells import cells_of
 from palate.study._numbers import ACCURACY, AGREEMENT, FOLLOWED, Number, Numbers, read_numbers
 from palate.study._plan import BestOfN, Plan, Reach
-from palate.study._results import CellState, Cost, EntryResult, NumberInfo, StudySummary, Unprofiled
+from palate.study._results import CellState, Cost, EntryResult, NewFamilies, NumberInfo, StudySummary, Unprofiled
 from palate.study._run import FAILURES, SECONDS, StudySettings, finished
 
 FEW_MODELS = 8
@@ -60,6 +60,7 @@ def summarise_study(run: Run[StudySettings]) -> StudySummary:
         for outcome in outcomes
         if primary is not None and outcome.name != primary.name
     ]
+    new_families = _new_families(plan, primary, outcomes, families)
     entries = _entries(plan, numbers.numbers)
     reasons = {line.cell: line.reason for line in run.read(FAILURES)}
     unfinished = [
@@ -79,7 +80,7 @@ def summarise_study(run: Run[StudySettings]) -> StudySummary:
                     *_about_copies(copies),
                     *_about_seeds(numbers.uneven),
                     *_about_size(found),
-                    *_about_agreement(found, primary),
+                    *_about_agreement(found, primary, new_families),
                     *_about_predictors(tests, found, primary),
                     *_about_families(moderated),
                     *_about_context(in_context),
@@ -104,6 +105,7 @@ def summarise_study(run: Run[StudySettings]) -> StudySummary:
         agreements=found,
         predictors=tests,
         families=moderated,
+        new_families=new_families,
         in_context=in_context,
         costs=_costs(run, plan, numbers, found),
         cells=len(cells),
@@ -180,6 +182,25 @@ def _against(
     ]
     q_values = false_discovery([one.p for one in asked if one.p is not None])
     return [msgspec.structs.replace(one, q=q) for one, q in zip(asked, q_values, strict=True)]
+
+
+def _new_families(
+    plan: Plan, primary: Number | None, outcomes: Sequence[Number], families: Sequence[str]
+) -> list[NewFamilies]:
+    """The primary predictor again, with families drawn whole."""
+    happened = [outcome for outcome in outcomes if primary is not None and outcome.name != primary.name]
+    if primary is None or not happened:
+        return []
+    found = agreements([primary.scores], [one.scores for one in happened], families=families, seed=plan.seed)
+    has = np.isfinite(primary.scores.values)
+    return [
+        NewFamilies(
+            outcome=one.outcome,
+            families=len(set(np.asarray(families)[has & np.isfinite(number.scores.values)].tolist())),
+            spearman=one.spearman,
+        )
+        for one, number in zip(found, happened, strict=True)
+    ]
 
 
 def _entries(plan: Plan, numbers: Sequence[Number]) -> list[EntryResult]:
@@ -316,11 +337,18 @@ def _about_size(found: Sequence[Agreement]) -> Iterator[Finding]:
         )
 
 
+def _limits(one: Coefficient) -> str:
+    return f"({COEFFICIENTS.interval(one.low, one.high)}, p = {chance_of_error(one.p)})"
+
+
 def _told(one: Coefficient) -> str:
     return COEFFICIENTS.with_interval(one.value, one.low, one.high)
 
 
-def _about_agreement(found: Sequence[Agreement], primary: Number | None) -> Iterator[Finding]:
+def _about_agreement(
+    found: Sequence[Agreement], primary: Number | None, new_families: Sequence[NewFamilies]
+) -> Iterator[Finding]:
+    whole = {one.outcome: one for one in new_families}
     for one in found:
         if primary is None or one.predictor != primary.name or one.spearman is None:
             continue
@@ -328,8 +356,16 @@ def _about_agreement(found: Sequence[Agreement], primary: Number | None) -> Iter
         told = (
             f"rank correlation {_told(one.spearman)} over {one.models} entries, q = {chance_of_error(one.spearman.q)}"
         )
-        if clear and one.spearman.value > 0:
+        other = whole[one.outcome]
+        if clear and one.spearman.value > 0 and other.spearman is not None and other.spearman.p < CLEAR:
             yield Finding("good", f"{one.predictor} predicts {one.outcome}: {told}")
+        elif clear and one.spearman.value > 0:
+            interval = "" if other.spearman is None or other.spearman.low is None else f" {_limits(other.spearman)}"
+            yield Finding(
+                "note",
+                f"{one.predictor} predicts {one.outcome} among models of these {other.families} families: {told}. For "
+                f"other families it is open{interval}",
+            )
         elif clear:
             yield Finding("warning", f"{one.predictor} points the wrong way for {one.outcome}: {told}")
         else:
