@@ -66,22 +66,26 @@ class Predictor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Which of the models; all where absent."""
 
 
-class BestOfN(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="best-of-n"):
-    """Reward models choose among a policy's texts."""
+class _Use(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all uses have."""
 
     name: str
     benchmark: str
-    critic: str
     policy: str = "smollm2"
+    limit: int | None = None
+    models: list[str] = []
+    """Which of the models; all where absent."""
+
+
+class _Sampled(_Use, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A use of texts that the policy draws."""
+
+    critic: str
     policy_view: str = "none"
-    in_context: list[str] = []
-    """Views that the policy is shown instead, without any choosing: the in-context baseline."""
     samples: int = 16
     temperature: float = 1.0
     top_p: float = 0.9
     tokens: int = 256
-    limit: int | None = None
-    models: list[str] = []
 
     @property
     def drawing(self) -> Drawing:
@@ -89,19 +93,27 @@ class BestOfN(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return Drawing(samples=self.samples, temperature=self.temperature, top_p=self.top_p, tokens=self.tokens)
 
 
-class Guide(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="guide"):
+class BestOfN(_Sampled, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="best-of-n"):
+    """Reward models choose among a policy's texts."""
+
+    in_context: list[str] = []
+    """Views that the policy is shown instead, without any choosing: the in-context baseline."""
+
+
+class Reach(_Sampled, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="reach"):
+    """How far each reward would move the policy, before any training: a predictor of what training brings."""
+
+    top_p: float = 1.0
+
+
+class Guide(_Use, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="guide"):
     """Reward models guide a policy token by token: policy accuracy and, with a critic, what it writes."""
 
-    name: str
-    benchmark: str
     critic: str | None = None
-    policy: str = "smollm2"
     policy_view: str = "none"
     weight: float = 5.0
     top_k: int = 10
     tokens: int = 64
-    limit: int | None = None
-    models: list[str] = []
 
     @property
     def guiding(self) -> Guiding:
@@ -109,19 +121,14 @@ class Guide(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return Guiding(top_k=self.top_k, tokens=self.tokens)
 
 
-class Ppo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="ppo"):
+class Ppo(_Use, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="ppo"):
     """Reward models train a policy."""
 
-    name: str
-    benchmark: str
     critic: str
-    policy: str = "smollm2"
     policy_view: str | None = None
     seeds: list[int] = msgspec.field(default_factory=lambda: [0])
     training: dict[str, int | float | str | bool] = {}
     """Options of `palate ppo`, such as `algorithm`, `steps` and `learning_rate`."""
-    limit: int | None = None
-    models: list[str] = []
 
     @property
     def options(self) -> Training:
@@ -134,27 +141,6 @@ class Ppo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         except msgspec.ValidationError as error:
             raise PalateError(f"training: {error}") from None
         return options
-
-
-class Reach(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="reach"):
-    """How far each reward would move the policy, before any training: a predictor of what training brings."""
-
-    name: str
-    benchmark: str
-    critic: str
-    policy: str = "smollm2"
-    policy_view: str = "none"
-    samples: int = 16
-    temperature: float = 1.0
-    top_p: float = 1.0
-    tokens: int = 256
-    limit: int | None = None
-    models: list[str] = []
-
-    @property
-    def drawing(self) -> Drawing:
-        """How the policy's texts are drawn."""
-        return Drawing(samples=self.samples, temperature=self.temperature, top_p=self.top_p, tokens=self.tokens)
 
 
 Use = BestOfN | Guide | Ppo | Reach
