@@ -322,11 +322,11 @@ def _about_size(found: Sequence[Agreement]) -> Iterator[Finding]:
     if not found:
         yield Finding("note", "nothing was both predicted and measured, so nothing can be compared")
         return
-    models = min(one.models for one in found)
+    models = min((one.models for one in found if one.models), default=0)
     if models < FEW_MODELS:
         limit = next(one.detectable.spearman for one in found if one.models == models)
         told = (
-            f"the smallest rank correlation that it could detect is {limit:.2f}"
+            f"the smallest rank correlation that they could detect is {limit:.2f}"
             if limit is not None
             else "not even a perfect rank correlation could be told from chance"
         )
