@@ -158,7 +158,7 @@ def _first_of_group(items: Sequence[Completion]) -> dict[tuple[str, str], Comple
 
 
 def _comparison(match: _Match, first_of_group: Mapping[tuple[str, str], Completion]) -> Comparison:
-    """The pair in an order that hangs on the item's id alone.
+    """The pair in an order that depends on the item's id alone.
 
     It stands where its group begins: what the user wrote on the same matter would tell their text by its content.
     """

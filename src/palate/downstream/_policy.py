@@ -72,7 +72,7 @@ def write_request(
 
 
 def item_seed(item: Item, seed: int) -> int:
-    """Hangs on the item alone, so that dropping one changes no other.
+    """Depends on the item alone, so that dropping one changes no other.
 
     Twins share it: where the policy sees nothing of them, both choose from the same texts.
     """

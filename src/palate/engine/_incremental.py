@@ -80,7 +80,7 @@ class Steps:
     def draw(
         self, places: Sequence[int], samples: int, tokens: int, temperature: float, seeds: Sequence[int]
     ) -> list[list[Chunk]]:
-        """So many continuations of some of the answers, of at most so many tokens each."""
+        """Some continuations of some of the answers, each of limited length."""
         before = [[*self._prompts[place], *self.written[place]] for place in places]
         drawn = self._sampler.sample(
             before,

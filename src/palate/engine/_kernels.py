@@ -142,7 +142,7 @@ def kernels_for(device: torch.device) -> Kernels | None:
 
 
 def _shared_out(samples: int, group: int, rows: int) -> tuple[int, int]:
-    """How many samples a program takes, evenly, so that their queries fill so many rows; and the rows it needs."""
+    """How many samples a program takes, evenly, so that their queries fill these rows; and the rows it needs."""
     programs = _blocks(samples, max(1, rows // group))
     taken = _blocks(samples, programs)
     return taken, max(16, _power(taken * group))  # matrix products take 16 rows at least

@@ -2,7 +2,7 @@
 
 What they compute is said here, how they are called in `_kernels.py`.
 
-Numbers that hang on the texts are not specialised on, or every few lengths would be compiled anew. With `early`,
+Numbers that depend on the texts are not specialised on, or every few lengths would be compiled again. With `early`,
 `attend` is launched while `look_back` still runs, and waits for its results where it needs them.
 """
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 BLOCK = 16
-"""Columns are used in blocks of so many: attention with a mask likes that on a GPU."""
+"""Columns are used in blocks of this size: attention with a mask likes that on a GPU."""
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,7 @@ def next_tokens(model: Any, states: Tensor, tokens: Sequence[Sequence[int]] = ()
 
 @dataclass(frozen=True)
 class NewTokens:
-    """New tokens (texts, rows, tokens), filled up with zeros, for texts of which so many tokens were read before."""
+    """New tokens (texts, rows, tokens), filled up with zeros, for texts of which some tokens were read before."""
 
     new: Tensor
     own: Tensor
@@ -258,7 +258,7 @@ def _cached_attention(
 
 
 def read_laid_out(model: Any, batch: NewTokens) -> Tensor:
-    """The same of any model: what was read stands on the left, filled up before it, for each row anew."""
+    """The same of any model: what was read stands on the left, filled up before it, for each row separately."""
     texts, rows, tokens = batch.new.shape
     lengths = batch.lengths.tolist()
     layers = [_Shared(*layer) for layer in _side_by_side(batch, lengths)]

@@ -90,7 +90,7 @@ class Sampler:
         seeds: Sequence[int],
         begun: Sequence[Tensor] | None = None,
     ) -> list[list[Sampled]]:
-        """For each prompt, token ids with a seed of its own, so many continuations. Temperature 0 is greedy.
+        """For each prompt, token ids with a seed of its own, `samples` continuations. Temperature 0 is greedy.
 
         `begun` are keys and values of every prompt but its last token, (layers, 2, heads, tokens, size); where our own
         decoder runs, prompts need not be read again then.
@@ -177,7 +177,7 @@ class Sampler:
             self._model.train(training)
 
     def _current_decoder(self) -> Decoder:
-        """The decoder holds copies of the weights in a layout of its own: made anew where the weights changed."""
+        """The decoder holds copies of the weights in a layout of its own: made again where the weights changed."""
         parameters = list(self._model.parameters())
         seen = [(part.data_ptr(), 0 if part.is_inference() else part._version) for part in parameters]
         if self._decoder is None or seen != self._seen:
@@ -230,11 +230,11 @@ def _with_transformers(model: PreTrainedModel, item: _Work, settings: _Settings,
 
 
 _ROOM = 128
-"""Continuations are given room for so many tokens at a time: more would be attended to in vain, and with less a
+"""Continuations are given room for this number of tokens at a time: more would be attended to in vain, and with less a
 step would have to be recorded more often."""
 
 _EVEN = 64
-"""On a GPU what is held is filled up to a multiple of so many tokens: matrices whose rows do not start at even
+"""On a GPU what is held is filled up to a multiple of this number of tokens: matrices whose rows do not start at even
 addresses are multiplied several times slower."""
 
 

@@ -188,7 +188,7 @@ def _chunks(order: Sequence[int], lengths: Sequence[int], prefix: int, budget: i
 
 
 def _repeated(cache: Any, times: int) -> Any:
-    """The prefix's keys and values for so many continuations, without copying them where it can be helped."""
+    """The prefix's keys and values for several continuations, without copying them where it can be helped."""
     shared = _new_cache()
     for layer, held in enumerate(cache.layers):
         keys = held.keys.expand(times, -1, -1, -1)

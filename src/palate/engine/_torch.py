@@ -37,7 +37,7 @@ def quiet_transformers() -> ModuleType:
 def steady_attention() -> AbstractContextManager[None]:
     """Within this, torch takes kernels that serve texts of any shape.
 
-    On the newest GPUs it prefers those of cuDNN, which are planned anew for each new shape, and batches of texts have
+    On the newest GPUs it prefers those of cuDNN, which are planned again for each new shape, and batches of texts have
     one after another. In training they gave gradients that are no numbers, too.
     """
     from torch.nn.attention import SDPBackend, sdpa_kernel

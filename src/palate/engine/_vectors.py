@@ -35,7 +35,7 @@ TEXTS_AT_A_TIME = 1_024
 
 
 def vector_key(text: str, context: str | None = None) -> bytes:
-    """What identifies the vector of a text within one encoder's store; an empty context is none."""
+    """What identifies the vector of a text within one encoder's store; an empty context counts as no context."""
     return text_hash(text) + (text_hash(context) if context else bytes(HASH))
 
 
@@ -128,7 +128,7 @@ class VectorStore:
 
     @contextmanager
     def _locked(self) -> Iterator[BinaryIO]:
-        """The file of keys, for one writer at a time. Opened anew each time: a fork would share the lock."""
+        """The file of keys, for one writer at a time. Opened again each time: a fork would share the lock."""
         self._keys_file.parent.mkdir(parents=True, exist_ok=True)
         with self._keys_file.open("ab"), self._keys_file.open("r+b", buffering=0) as stream:
             if fcntl:

@@ -2,7 +2,7 @@
 
 Measured with the finished models on this machine, one user and one question at a time, with every text read before:
 the encoder's time is left out, since it is the same for all methods over frozen features. A method that tunes a
-language model reads them anew.
+language model reads them again.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _newcomers(benchmark: Benchmark) -> list[User]:
 
 
 def _milliseconds(do: Callable[[Thing], object], things: Sequence[Thing]) -> float | None:
-    """The median time of doing it, to each thing once before the clock starts; None where there is none."""
+    """The median time of doing it, to each thing once before the clock starts; None without any."""
     found: list[float] = []
     begun = time.perf_counter()
     for thing in things:

@@ -193,7 +193,7 @@ def learn(
 ) -> tuple[int, float | None]:
     """Learn from the lessons; the number of epochs that were worth it, and what `validate` then scored.
 
-    A lesson is read anew in each epoch, and `loss` gives one number for each choice that was read. With `validate`,
+    A lesson is read again in each epoch, and `loss` gives one number for each choice that was read. With `validate`,
     the adapter is put back to where that was highest.
     """
     import torch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from palate.runs import (
     LoadedModel,
     ModelSettings,
     Progress,
+    Run,
     as_benchmark,
     begin_run,
     json_lines,
@@ -71,7 +72,7 @@ def train(
 
     The run folder is like that of `evaluate`, with the finished models in `models/`. The impersonal model is
     always there. Reward models of other kinds are rated on the same items under the same views. With `users_curve`,
-    every method is also trained on so many of the users only, and asked about the same others. Call it again to
+    every method is also trained on only that many of the users, and asked about the same others. Call it again to
     resume.
     """
     benchmark = as_benchmark(benchmark, data_dir)
@@ -96,18 +97,7 @@ def train(
     others = load_models(reward_models) if reward_models else []
     recipe = Recipe(features=features, base=base, seed=seed)
     how = {"protocol": protocol, "folds": str(folds), "source": f"palate {__version__}"}
-    trainees = [
-        Trainee(
-            ModelSettings(
-                label=name if users is None else f"{name},users={users}",
-                identity={**recipe.identity(name), **how, **({} if users is None else {"users": str(users)})},
-            ),
-            name,
-            users,
-        )
-        for name in methods
-        for users in (None, *sorted(set(users_curve)))
-    ]
+    trainees = _trainees(methods, users_curve, recipe, how)
     settings = Settings(
         benchmark=benchmark.card,
         content_hash=benchmark.content_hash,
@@ -154,19 +144,46 @@ def train(
                     rate(models=[LoadedModel(trainee.settings, model)])
                 for other in others:
                     rate(models=[other])
-    # Where privacy was asked for, no other model is left lying about.
-    for name in (private or methods) if keep_models else ():
-        finished = run.folder / "models" / Path(name).name
-        if not (finished / "model.json").exists():
-            report(f"training {name} on everything", total, total)
-            tell = partial(_tell, report, "everything", done, total)
-            recipe.fit(name, benchmark.comparisons, benchmark.users, report=tell).save(finished)
-        with run.writing() as writer:
-            if name not in writer.keys(COSTS):
-                report(f"measuring what a user costs {name}", total, total)
-                writer.add(COSTS, [measure_cost(name, load_personal(finished), benchmark)])
+    if keep_models:
+        # Where privacy was asked for, no other model is left lying about.
+        _keep_models(run, private or methods, recipe, benchmark, lambda what: report(what, total, total))
     report("done", total, total)
     return EVALUATION.summarise(run)
+
+
+def _trainees(
+    methods: Sequence[str], users_curve: Sequence[int], recipe: Recipe, how: Mapping[str, str]
+) -> list[Trainee]:
+    """Every method on all users, and on as many as each point of the curve has."""
+    return [
+        Trainee(
+            ModelSettings(
+                label=name if users is None else f"{name},users={users}",
+                identity={**recipe.identity(name), **how, **({} if users is None else {"users": str(users)})},
+            ),
+            name,
+            users,
+        )
+        for name in methods
+        for users in (None, *sorted(set(users_curve)))
+    ]
+
+
+def _keep_models(
+    run: Run[Settings], methods: Sequence[str], recipe: Recipe, benchmark: Benchmark, tell: Callable[[str], None]
+) -> None:
+    """Train each method on everything, keep the model, and measure what a user costs it."""
+    for name in methods:
+        finished = run.folder / "models" / Path(name).name
+        if not (finished / "model.json").exists():
+            tell(f"training {name} on everything")
+            recipe.fit(
+                name, benchmark.comparisons, benchmark.users, report=lambda what: tell(f"{what}, everything")
+            ).save(finished)
+        with run.writing() as writer:
+            if name not in writer.keys(COSTS):
+                tell(f"measuring what a user costs {name}")
+                writer.add(COSTS, [measure_cost(name, load_personal(finished), benchmark)])
 
 
 def _check_curve(users_curve: Sequence[int], protocol: str, most: int) -> None:
@@ -190,7 +207,7 @@ def _drawn_users(fold: Fold, seed: int) -> list[str]:
 
 
 def _part(fold: Fold, users: int | None, seed: int) -> Fold:
-    """The fold with so many of its users to train on, each number of them holding the smaller ones; all without."""
+    """The fold with only that many of its users to train on, nested in larger numbers; all of them without a number."""
     if users is None:
         return fold
     kept = set(_drawn_users(fold, seed)[:users])

@@ -59,7 +59,7 @@ def points_interval(low: float | None, high: float | None) -> str:
 
 
 def figure(value: float | None, *, sign: bool = False) -> str:
-    """A score with three decimals, or so many that three digits can be told.
+    """A score with three decimals, or as many as show two digits.
 
     >>> figure(0.12345), figure(-12.3456, sign=True), figure(None), figure(0.00012)
     ('0.123', '−12.346', '–', '0.00012')

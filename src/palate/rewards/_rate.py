@@ -46,7 +46,7 @@ def named_in_errors(model: RewardModel) -> Iterator[None]:
 
 
 def sound(model: RewardModel, responses: int, rating: Rating) -> Rating:
-    """The rating of so many responses if it can be used, *unscored* if its numbers are not finite."""
+    """The rating of this number of responses if it can be used, *unscored* if its numbers are not finite."""
     if not isinstance(rating, Rating):
         raise PalateError(
             f"the reward model {model.name!r} gave a {type(rating).__name__} where a palate.Rating is needed"

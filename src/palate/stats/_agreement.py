@@ -39,7 +39,7 @@ class Pairs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Detectable(msgspec.Struct, frozen=True, kw_only=True):
-    """The smallest coefficients that so many models detect with power .8 at two-sided .05; null where none is."""
+    """The smallest coefficients that this number of models detects with power .8 at two-sided .05; null without any."""
 
     spearman: float | None
     pearson: float | None

@@ -74,7 +74,7 @@ def study_document(summary: StudySummary) -> Document:
 
 
 def _batched(some: Sequence[One], size: int) -> list[Sequence[One]]:
-    """In their order, so many at a time."""
+    """In their order, a few at a time."""
     return [some[start : start + size] for start in range(0, len(some), size)]
 
 
@@ -363,7 +363,7 @@ def _every_coefficient(summary: StudySummary) -> Section | None:
         name="Coefficients",
         lead="In brackets, what random orders get on average. Pairs: of two entries whose outcomes clearly differ, how "
         "often the predictor has them in the right order. Separability: the share of pairs that the predictor tells "
-        "apart. Detectable: the smallest rank correlation that so many entries show with a power of 80%.",
+        "apart. Detectable: the smallest rank correlation that this number of entries shows with a power of 80%.",
         blocks=[
             Table(
                 titles=(

@@ -318,7 +318,7 @@ class ViewBuilder:
         *,
         neighbours: int = 0,
     ) -> list[_History]:
-        """What each item is shown of the history, filled up from so many neighbours where it is less than it might
+        """What each item is shown of the history, filled up from that many neighbours where it is less than it might
         be."""
         retriever, pieces = retriever or self.retriever, [piece for piece in pieces if piece.kind in HISTORY]
         found = [_History() for _ in items]

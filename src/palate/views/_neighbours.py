@@ -13,7 +13,7 @@ from palate.views._retrievers import Retriever, Search, rank
 from palate.views._strangers import Strangers
 
 COMPARED = 20
-"""The newest posts and judgements, so many of each, by which somebody is compared with the user."""
+"""How many of the newest posts, and of the newest judgements, are compared with those of the user."""
 
 
 class Lack(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class Neighbours:
         self._users, self._strangers, self._history, self._retriever = users, strangers, history, retriever
 
     def nearest(self, lacks: Sequence[Lack], most: int) -> list[list[User]]:
-        """At most so many for each, the most similar first; nobody for somebody of whom nothing is known."""
+        """At most that many for each, the most similar first; nobody for somebody of whom nothing is known."""
         searches, owners = [], []
         for lack in lacks:
             known = "\n".join(_pieces(lack.user, lack.shown))

@@ -19,7 +19,7 @@ HISTORY = ("posts", "judgements")
 PLAIN = ("demographics", "values", "oracle", "user")
 """`user` shows no words: it only says who it is, for models that were trained on this user."""
 NEIGHBOURS = "neighbours"
-"""Fills up the history of a view, or what its writer reads, from so many similar users."""
+"""Fills up the history of a view, or what its writer reads, from that many similar users."""
 WRITTEN = ("persona", "plan")
 """Views that a language model writes from the history."""
 VIEWS = {

@@ -40,7 +40,7 @@ class Pieces:
     ) -> list[Some]:
         """What comes of all these texts; `number` tells which prompt a text has. Where memory runs out, all again.
 
-        `advice` follows "the GPU ran out of memory on one text of so many tokens".
+        `advice` follows "the GPU ran out of memory on one text of N tokens".
         """
         while True:
             piece: list[int] = []

@@ -116,7 +116,7 @@ def _cut(user: User, closed: set[str]) -> User:
 
 
 def _hash(seed: int, *words: str) -> float:
-    """A number from 0 to 1 that hangs on the words alone."""
+    """A number from 0 to 1 that depends on the words alone."""
     text = "\x00".join((str(seed), *words))
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:7]) / 2**56
 

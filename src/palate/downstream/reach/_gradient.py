@@ -59,7 +59,7 @@ class PolicyGradient:
     def slopes(
         self, source: Sequence[int], advantages: Floats, target: Sequence[int], tell: Callable[[float], None]
     ) -> Floats:
-        """How fast log pi of the target texts rises along the gradient of the source texts; 0 where there is none.
+        """How fast log pi of the target texts rises along the gradient of the source texts; 0 without a gradient.
 
         `advantages` has a number for each source text; `tell` hears which part of the work is done.
         """

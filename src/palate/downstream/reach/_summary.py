@@ -35,7 +35,7 @@ TESTS = ("reach", "pays", "pays_stranger", "rise_reach", "rise", "rise_stranger"
 def grade_rows(
     lines: Mapping[tuple[str, str], SampleGradeLine], policy_view: str, ids: Sequence[str | None], samples: int
 ) -> Floats:
-    """(items, texts): the critic's scores; nan where there is none."""
+    """(items, texts): the critic's scores; nan where missing."""
     found = np.full((len(ids), samples), np.nan)
     for place, item in enumerate(ids):
         line = lines.get((policy_view, item)) if item else None
@@ -52,7 +52,7 @@ def rating_rows(
     ids: Sequence[str | None],
     samples: int,
 ) -> Floats:
-    """(items, texts): a reward model's scores; nan where there is none."""
+    """(items, texts): a reward model's scores; nan where missing."""
     found = np.full((len(ids), samples), np.nan)
     for place, item in enumerate(ids):
         line = lines.get((policy_view, rm, view, item, 0)) if item else None
