@@ -1,0 +1,229 @@
+"""Erasing one person everywhere: tables, write-ahead log, exports and the caches that grew from them.
+
+An erasure is noted before it begins and struck off when it is complete. If the process is killed in between, the next
+command finishes it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy import Connection, select
+
+from palate.collect._access import Keys
+from palate.collect._database import Store, new_id, now
+from palate.collect._project import Project
+from palate.collect._tables import (
+    assignments,
+    erasures,
+    events,
+    exports,
+    invitations,
+    items,
+    participants,
+    receipts,
+    sessions,
+)
+from palate.data import Pseudonyms, pseudonym_key
+from palate.records import PalateError
+
+if TYPE_CHECKING:
+    from palate.privacy import Place
+
+RECEIPTS = "receipts"
+CHECKPOINT_TRIES = 100
+_ONE_ERASURE = threading.Lock()
+"""Two people may withdraw at the same moment, and files are rewritten for one of them at a time."""
+ELSEWHERE = "backups and copies made elsewhere are out of reach; `palate collect restore` erases this person again"
+POSTGRES = "the write-ahead log and replicas of the PostgreSQL server keep old rows until they are recycled"
+
+
+def forgotten_hash(keys: Keys, participant: str) -> str:
+    """What a receipt calls a person."""
+    return f"u-{keys.sign('forgotten', participant)[:32]}"
+
+
+def is_known(store: Store, participant: str) -> bool:
+    """Whether anything is held on that person."""
+    with store.reading() as connection:
+        known = select(participants.c.id).where(participants.c.id == participant)
+        return connection.execute(known).first() is not None
+
+
+def forget(project: Project, store: Store, keys: Keys, participant: str, *, reason: str) -> Path:
+    """Erase a person and write a receipt; where it is written."""
+    if not is_known(store, participant):
+        # No id is suggested: it would tell whoever mistypes one who else is here.
+        raise PalateError("there is nobody with this id; nothing was erased. An earlier call may have done it.")
+    with store.writing() as connection:
+        store.insert_new(connection, erasures, participant=participant, reason=reason)
+        connection.execute(sessions.delete().where(sessions.c.participant == participant))
+    return _finish(project, store, keys, participant)
+
+
+def finish_erasures(project: Project, store: Store, keys: Keys) -> list[Path]:
+    """Finish what an earlier process began."""
+    with store.reading() as connection:
+        begun = list(connection.execute(select(erasures.c.participant)).scalars())
+    return [_finish(project, store, keys, participant) for participant in begun]
+
+
+def enforce_retention(project: Project, store: Store, keys: Keys, today: datetime | None = None) -> list[Path]:
+    """Erase everybody who last answered longer ago than the project keeps people."""
+    if not project.retention_days:
+        return []
+    last = ((today or datetime.now(UTC)) - timedelta(days=project.retention_days)).date().isoformat()
+    seen = sa.func.coalesce(participants.c.seen, participants.c.started, participants.c.invited)
+    old = select(participants.c.id).where((participants.c.role == "annotator") & (seen < last))
+    with store.reading() as connection:
+        people = list(connection.execute(old).scalars())
+    return [forget(project, store, keys, person, reason="retention") for person in people]
+
+
+def is_forgotten(project: Project, keys: Keys, participant: str) -> bool:
+    """Whether there is a receipt that this person was erased."""
+    return _receipt_file(project, keys, participant).exists()
+
+
+def note_forgotten(project: Project, store: Store, keys: Keys, connection: Connection) -> None:
+    """Note for erasure whoever has a receipt: after a backup from before their erasure was brought back."""
+    for person in list(connection.execute(select(participants.c.id)).scalars()):
+        if is_forgotten(project, keys, person):
+            store.insert_new(connection, erasures, participant=person, reason="restored")
+            connection.execute(sessions.delete().where(sessions.c.participant == person))
+
+
+def _receipt_file(project: Project, keys: Keys, participant: str) -> Path:
+    return project.folder / RECEIPTS / f"forgotten-{forgotten_hash(keys, participant)}.json"
+
+
+def erased_since(store: Store, people: Iterable[str]) -> list[str]:
+    """Those of whom an erasure was begun or finished since they were read."""
+    with store.reading() as connection:
+        begun = set(connection.execute(select(erasures.c.participant)).scalars())
+        kept = set(connection.execute(select(participants.c.id)).scalars()) - begun
+    return [person for person in people if person not in kept]
+
+
+def _finish(project: Project, store: Store, keys: Keys, participant: str) -> Path:
+    """Files first, since the tables tell where they are; the note that it was begun goes last."""
+    with _ONE_ERASURE:
+        return _erase(project, store, keys, participant)
+
+
+def _erase(project: Project, store: Store, keys: Keys, participant: str) -> Path:
+    from palate.privacy import Place, Receipt, write_receipt
+
+    with store.reading() as connection:
+        folders = [Path(path) for path in connection.execute(select(exports.c.path)).scalars()]
+    places = [erase_from_export(folder, participant) for folder in folders if folder.exists()]
+    erased = _from_tables(store, keys, participant)
+    places.append(Place(kind="collection", path=_where(store), erased=erased))
+    hashed = forgotten_hash(keys, participant)
+    receipt = Receipt(
+        users=[hashed],
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        dry_run=False,
+        places=places,
+        not_erased=[ELSEWHERE, *([] if store.sqlite else [POSTGRES])],
+        retrain=[],
+        words=[],
+        vectors=[],
+    )
+    file = _receipt_file(project, keys, participant)
+    if not file.exists() or erased:
+        write_receipt(receipt, file)
+    scrub_files(store)
+    with store.writing() as connection:
+        connection.execute(erasures.delete().where(erasures.c.participant == participant))
+    if store.sqlite:  # the note held the id
+        _empty_log(store)
+    return file
+
+
+def _from_tables(store: Store, keys: Keys, participant: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    with store.writing(alone=True) as connection:
+        own = select(items.c.id).where(items.c.participant == participant)
+        steps = [
+            ("answers", events, events.c.participant == participant),
+            ("assignments", assignments, assignments.c.participant == participant),
+            ("assignments", assignments, assignments.c.item.in_(own)),
+            ("own prompts", items, items.c.participant == participant),
+            ("sessions", sessions, sessions.c.participant == participant),
+            ("invitations", invitations, invitations.c.participant == participant),
+            ("people", participants, participants.c.id == participant),
+        ]
+        for name, table, condition in steps:
+            counts[name] = counts.get(name, 0) + connection.execute(table.delete().where(condition)).rowcount
+        if counts["people"]:
+            reason = select(erasures.c.reason).where(erasures.c.participant == participant)
+            connection.execute(receipts.insert().values(
+                id=new_id("r"), participant=forgotten_hash(keys, participant), date=now(),
+                data=msgspec.json.encode(
+                    {"reason": connection.execute(reason).scalar_one_or_none(), "erased": counts}
+                ).decode(),
+            ))  # fmt: skip
+    return {name: count for name, count in counts.items() if count}
+
+
+def scrub_files(store: Store) -> None:
+    """Deleted text leaves the files: SQLite overwrites pages and empties its log; PostgreSQL rewrites its tables."""
+    if store.sqlite:
+        _empty_log(store)
+        return
+    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        for table in (events, assignments, items, participants, invitations, sessions):
+            connection.execute(sa.text(f"VACUUM (FULL) {table.name}"))
+
+
+def _empty_log(store: Store) -> None:
+    for _ in range(CHECKPOINT_TRIES):
+        with store.alone_in_process(), store.engine.connect() as connection:
+            raw = connection.connection.dbapi_connection
+            assert raw is not None
+            busy, *_ = raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if not busy:
+            return
+        time.sleep(0.1)
+    raise PalateError("somebody is reading the database all the time; the erasure is finished by the next command")
+
+
+def _where(store: Store) -> str:
+    return str(store.engine.url.database) if store.sqlite else store.engine.url.render_as_string(hide_password=True)
+
+
+def erase_from_export(folder: Path, participant: str) -> Place:
+    """Rewrite every file of an export without the person."""
+    from palate.data import load_benchmark
+    from palate.privacy import Place, finish_erasures, remove_drafts, rewrite
+    from palate.privacy import forget as forget_in_folder
+
+    erased: dict[str, int] = {}
+    benchmark = folder / "benchmark"
+    if benchmark.is_dir():
+        names = Pseudonyms(pseudonym_key())  # that of every palate command, so that any of them can finish it
+        receipts = finish_erasures(names)  # until then the benchmark may not be whole, and cannot be read
+        if participant in load_benchmark(benchmark).users:
+            receipts = [forget_in_folder(participant, names, data=[benchmark], keep_answers=True)]
+        for place in (place for receipt in receipts for place in receipt.places):
+            for name, count in place.erased.items():
+                erased[name] = erased.get(name, 0) + count
+
+    def without(row: dict[str, object]) -> dict[str, object] | None:
+        if participant in [row.get(key) for key in ("id", "user_id", "user", "participant")]:
+            erased["lines"] = erased.get("lines", 0) + 1
+            return None
+        return row
+
+    for file in sorted([*folder.glob("*.jsonl"), *folder.glob("records/*.jsonl")]):
+        remove_drafts(file.parent, [file.name])
+        rewrite(file, without, write=True, keep_empty=True)
+    return Place(kind="export", path=str(folder), erased=erased)

@@ -1,0 +1,29 @@
+"use strict";
+(() => {
+  const survey = document.getElementById("survey");
+  const task = survey.dataset.task;
+
+  function valueOf(field) {
+    const fields = [...survey.querySelectorAll(`[name="${CSS.escape(field.name)}"]`)];
+    if (field.dataset.kind === "scale") return Number(field.value);
+    if (field.dataset.kind === "choices") return fields.filter((one) => one.checked).map((one) => one.value);
+    return field.value;
+  }
+  const before = new Map();
+  function save(field) {
+    const value = valueOf(field);
+    const text = JSON.stringify(value);
+    if (before.get(field.name) === text) return;
+    before.set(field.name, text);
+    const empty = value === "" || (Array.isArray(value) && !value.length);
+    palate.add(empty ? { kind: "undo", task, item: field.name } : { kind: "survey", task, item: field.name, value });
+  }
+  survey.addEventListener("change", (event) => { if (event.target.name) save(event.target); });
+  document.getElementById("finish").addEventListener("click", async (event) => {
+    const active = document.activeElement;
+    if (active?.name) save(active);
+    event.target.disabled = true;
+    palate.onSaved(() => location.assign("/"));
+    if (!(await palate.add({ kind: "survey", task, item: "finished", value: "yes" }))) event.target.disabled = false;
+  });
+})();
