@@ -1,0 +1,76 @@
+"""`palate leaderboard`: many runs, one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
+
+from palate.cli._options import Flag, JsonOption
+
+JSON = JsonOption()
+
+
+def leaderboard(
+    runs: Annotated[list[Path], Parameter(negative="")],
+    /,
+    *,
+    out: Path = Path("site"),
+    about: Path | None = None,
+    reason: str = "",
+    without_users: Flag = False,
+    title: str = "Leaderboard",
+    seed: NonNegativeInt = 0,
+    options: JsonOption = JSON,
+) -> None:
+    """Rank the models of many runs in a static site, with ranks that a paired test over users supports.
+
+    The site opens from a disk or any web server, without network. Runs of different versions of a benchmark, runs that
+    are not complete, and two runs of one model that disagree are refused.
+
+    Parameters
+    ----------
+    runs
+        Run folders, or folders that hold them.
+    out
+        Folder of the site. What it held before is brought up to date; its manifest only grows.
+    about
+        A TOML file with the size, licence, link and number of tried variants of models.
+    reason
+        Why entries change or go, for the manifest. Needed where a run that was on the board is gone or is not the same.
+    without_users
+        Leave out everything about single users: items, profiles, outcomes. For boards that are published.
+    title
+        Title of the page.
+    seed
+        Seed of the resamples and of the halves of users.
+    """
+    from rich.console import Console
+
+    from palate.cli._show import print_json, progress_bar
+    from palate.leaderboard import leaderboard as build
+    from palate.report import count, print_document
+
+    with progress_bar(show=not options.json) as progress:
+        site = build(
+            runs,
+            out,
+            about=about,
+            reason=reason,
+            users=not without_users,
+            title=title,
+            seed=seed,
+            progress=progress,
+        )
+    if options.json:
+        return print_json(site.summary)
+    console = Console()
+    print_document(site.document, console)
+    console.print()
+    if site.summary.left_out:
+        console.print(f"Left out: {count(len(site.summary.left_out), 'run')} of other kinds", highlight=False)
+    console.print(f"Manifest: {count(len(site.events), 'line')} added", highlight=False)
+    console.print("Board:", site.page.resolve().as_uri(), markup=False, highlight=False, soft_wrap=True)
+    return None

@@ -1,0 +1,52 @@
+"""`palate runs`: what lies in a folder of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from palate.cli._options import JsonOption
+
+JSON = JsonOption()
+
+
+def runs(folder: Path = Path("runs"), /, *, options: JsonOption = JSON) -> None:
+    """List the runs of a folder: kind, benchmark, models, date, and whether they are complete.
+
+    Parameters
+    ----------
+    folder
+        Folder that holds run folders.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from palate.cli._show import print_json, progress_bar
+    from palate.leaderboard import list_runs
+    from palate.report import printable
+
+    with progress_bar(show=not options.json) as progress:
+        found = list_runs(folder, progress=progress)
+    if options.json:
+        return print_json(found)
+    console = Console(highlight=False)
+    table = Table(
+        "run", "kind", "benchmark", "models", "last change", "complete", box=None, header_style="bold", pad_edge=False
+    )
+    table.columns[0].overflow = table.columns[3].overflow = "fold"
+    for run in found:
+        models = ", ".join(run.models[:4]) + (f" and {len(run.models) - 4} more" if len(run.models) > 4 else "")
+        state = "cannot be read" if run.fault else {True: "yes", False: "no", None: "–"}[run.complete]
+        cells = (
+            Path(run.run).name,
+            run.kind or "–",
+            run.benchmark or "–",
+            models,
+            run.date[:16].replace("T", " "),
+            state,
+        )
+        table.add_row(*(printable(cell, console) for cell in cells))
+    console.print(table)
+    for run in found:
+        if run.fault:
+            console.print(printable(run.fault, console))
+    return None
