@@ -1,14 +1,17 @@
 """Can a benchmark see personalisation, and whom does a model serve worse?"""
 
-from palate.audit._audit import audit, audit_document, write_audit
+from palate.audit._artefacts import Artefacts, Telling, find_artefacts
+from palate.audit._audit import audit, audit_document, write_audit, write_document
 from palate.audit._benchmark import audit_benchmark
 from palate.audit._benchmark_results import (
     Amounts,
+    Attained,
     BenchmarkAudit,
     CellSize,
     Conflicts,
     Field,
     Habit,
+    Headroom,
     Leaks,
     Lengths,
     PositionHabits,
@@ -17,23 +20,59 @@ from palate.audit._benchmark_results import (
     SelfAgreement,
     Spread,
 )
+from palate.audit._claims import Claim
+from palate.audit._docket import Case, audit_docket, docket_document
+from palate.audit._general import (
+    GeneralQuality,
+    Kept,
+    general_document,
+    general_pairs,
+    measure_general,
+    write_general,
+)
+from palate.audit._plan import (
+    CONTRADICTION,
+    CORRELATION,
+    ITEMS_A_PERSON,
+    REPEATS,
+    Design,
+    Plan,
+    label_error,
+    plan_collection,
+    plan_document,
+    simulate_power,
+)
 from palate.audit._run import audit_run
 from palate.audit._run_results import Gap, Harm, HarmedUser, Hidden, RunAudit, SliceGain
 from palate.audit._selftest import SelfTest, Tried, selftest, selftest_document
+from palate.audit._stability import SplitHalf, Stability, UsersNeeded
 
 __all__ = [
+    "CONTRADICTION",
+    "CORRELATION",
+    "ITEMS_A_PERSON",
+    "REPEATS",
     "Amounts",
+    "Artefacts",
+    "Attained",
     "BenchmarkAudit",
+    "Case",
     "CellSize",
+    "Claim",
     "Conflicts",
+    "Design",
     "Field",
     "Gap",
+    "GeneralQuality",
     "Habit",
     "Harm",
     "HarmedUser",
+    "Headroom",
     "Hidden",
+    "Kept",
     "Leaks",
     "Lengths",
+    "Plan",
     "PositionHabits",
     "Power",
     "Reach",
@@ -41,13 +80,29 @@ __all__ = [
     "SelfAgreement",
     "SelfTest",
     "SliceGain",
+    "SplitHalf",
     "Spread",
+    "Stability",
+    "Telling",
     "Tried",
+    "UsersNeeded",
     "audit",
     "audit_benchmark",
+    "audit_docket",
     "audit_document",
     "audit_run",
+    "docket_document",
+    "find_artefacts",
+    "general_document",
+    "general_pairs",
+    "label_error",
+    "measure_general",
+    "plan_collection",
+    "plan_document",
     "selftest",
     "selftest_document",
+    "simulate_power",
     "write_audit",
+    "write_document",
+    "write_general",
 ]

@@ -6,20 +6,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-from scipy import stats
 
 from palate.audit._benchmark_results import Amounts, CellSize, Field, Power, Spread
 from palate.audit._controls import Measured
 from palate.evaluation import MOST_GROUPS, SMALLEST_GROUP, Ratings
 from palate.records import Benchmark, Comparison, User
-from palate.stats import Floats
+from palate.stats import DIFFER, Floats, effective_items, smallest_gain
 
 ENOUGH = 25
 """Comparisons at which the 95% interval of a user's own accuracy is about 20 points wide on either side."""
-DIFFER = 0.3
-"""Two models of which one is right and the other wrong on three items in ten: a profile that changes much."""
-LEVEL = 0.05
-WANTED = 0.8
 
 
 def measure_amounts(benchmark: Benchmark) -> Amounts:
@@ -47,19 +42,13 @@ def spread(amounts: Iterable[int]) -> Spread:
 
 
 def measure_power(ratings: Ratings, controls: Sequence[Measured]) -> Power:
-    """A normal approximation of the paired difference of two models, clustered by user.
-
-    On an item the difference is 1, 0 or -1, with a variance of about DIFFER when the gain is small. Items of one
-    user are alike by an intraclass correlation, so a user with n items adds n (1 + (n - 1) correlation) times it.
-    """
+    """The smallest gain of one model over another, with the items of one user as alike as they are for the controls."""
     sizes = np.bincount(ratings.clusters).astype(np.float64)
     measured = [intraclass_correlation(one, ratings.clusters) for one in _differences(controls, ratings)]
     alike = float(np.median(measured)) if measured else 0.0
-    items = float(sizes.sum())
-    effective = items**2 / float(np.sum(sizes * (1 + (sizes - 1) * alike)))
-    reach = stats.norm.ppf(1 - LEVEL / 2) + stats.norm.ppf(WANTED)
+    effective = effective_items(sizes, alike)
     return Power(
-        smallest_gain=min(1.0, float(reach * np.sqrt(DIFFER / effective))),
+        smallest_gain=smallest_gain(effective, DIFFER),
         differ=DIFFER,
         correlation=alike,
         clusters=len(sizes),

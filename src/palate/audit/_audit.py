@@ -22,6 +22,8 @@ def audit(
     least: int = SMALLEST_GROUP,
     users: bool = False,
     impersonal: bool | None = None,
+    claimed: float | None = None,
+    run: str | Path | None = None,
     seed: int = 0,
     runs: str | Path | None = None,
     data_dir: str | Path | None = None,
@@ -30,12 +32,24 @@ def audit(
     """Audit a run folder, or a benchmark by name or path."""
     folder = Path(target)
     if is_run(folder):
+        if claimed is not None or run is not None:
+            raise PalateError(
+                f"{target} is a run. Name the benchmark first and the run after it: palate audit DATA --run {target}"
+            )
         return audit_run(folder, least=least, users=users, seed=seed, progress=progress)
     if users:
         raise PalateError(f"{target} is not a run; users can be named in the audit of a run only")
     try:
         return audit_benchmark(
-            target, least=least, impersonal=impersonal, seed=seed, runs=runs, data_dir=data_dir, progress=progress
+            target,
+            least=least,
+            impersonal=impersonal,
+            claimed=claimed,
+            run=run,
+            seed=seed,
+            runs=runs,
+            data_dir=data_dir,
+            progress=progress,
         )
     except PalateError as error:
         if folder.is_dir() and not _holds_data(folder):
@@ -63,9 +77,14 @@ def audit_document(found: BenchmarkAudit | RunAudit, *, whole: bool = True) -> D
 
 def write_audit(found: BenchmarkAudit | RunAudit, file: Path) -> None:
     """Write an audit as a web page where the file's name ends in .html, else as Markdown."""
+    write_document(audit_document(found), file)
+
+
+def write_document(document: Document, file: Path) -> None:
+    """Write a document as a web page where the file's name ends in .html, else as Markdown."""
     written = document_page if file.suffix.lower() in (".html", ".htm") else document_markdown
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, written(audit_document(found)).encode("utf-8", "replace"))
+        write_whole(file, written(document).encode("utf-8", "replace"))
     except OSError as error:
         raise PalateError(f"cannot write the audit to {file}: {error.strerror or error}") from error

@@ -8,17 +8,20 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from palate.audit._amounts import measure_amounts, measure_fields, measure_power
+from palate.audit._artefacts import PERMUTATIONS, Artefacts, judge_sheet, read_sheet
 from palate.audit._benchmark_findings import findings
 from palate.audit._benchmark_results import BenchmarkAudit
+from palate.audit._claims import Impersonal, aligned, check_claimed, judge_number, judge_run
 from palate.audit._conflicts import find_conflicts
 from palate.audit._controls import Measured, luck, luck_of_strangers, measure_controls, measure_impersonal, reaches
 from palate.audit._habits import measure_lengths, measure_positions
+from palate.audit._headroom import measure_headroom
 from palate.audit._leaks import find_leaks
-from palate.data import check_benchmark, load_benchmark
-from palate.evaluation import SMALLEST_GROUP
+from palate.data import check_benchmark, is_nobody, load_benchmark
+from palate.evaluation import SMALLEST_GROUP, Ratings
 from palate.records import Benchmark, PalateError
 from palate.runs import Progress
-from palate.stats import false_discovery
+from palate.stats import Floats, false_discovery
 
 
 def audit_benchmark(
@@ -26,6 +29,8 @@ def audit_benchmark(
     *,
     least: int = SMALLEST_GROUP,
     impersonal: bool | None = None,
+    claimed: float | None = None,
+    run: str | Path | None = None,
     seed: int = 0,
     runs: str | Path | None = None,
     data_dir: str | Path | None = None,
@@ -34,10 +39,16 @@ def audit_benchmark(
     """Say how far one gets without knowing the user, how often users disagree, and what would mislead.
 
     The impersonal model is trained where it can be; with `impersonal` true it must be, with false it is not.
+    `claimed` is an accuracy that somebody published of this benchmark, `run` the folder of an evaluation on it: the
+    audit then says how much of the gain over guessing survives.
     With `runs`, the ratings of the controls are kept in that folder, and calling it again resumes;
     without, they are thrown away.
     """
     check_least(least)
+    if claimed is not None and run is not None:
+        raise PalateError("give either a claimed accuracy or a run, not both")
+    if claimed is not None:
+        check_claimed(claimed)
     folder = Path(data_dir) if data_dir else None
     loaded = load_benchmark(benchmark, data_dir=folder)
     _refuse_unusable(loaded)
@@ -47,7 +58,7 @@ def audit_benchmark(
     else:
         with TemporaryDirectory(prefix="palate-audit-") as place:
             measured = _measure(loaded, Path(place), seed, progress, impersonal=impersonal)
-    return _audit(loaded, measured, faults, least=least, seed=seed, progress=progress)
+    return _audit(loaded, measured, faults, least=least, claimed=claimed, run=run, seed=seed, progress=progress)
 
 
 def check_least(least: int) -> None:
@@ -98,12 +109,20 @@ def _audit(
     faults: list[str],
     *,
     least: int,
+    claimed: float | None,
+    run: str | Path | None,
     seed: int,
     progress: Progress | None,
 ) -> BenchmarkAudit:
     controls, trained = models.controls, models.trained
     ratings = controls[0].ratings
     reached = reaches([*controls, *([trained] if trained else [])], seed)
+    artefacts, told, missing = _artefacts(benchmark, ratings, seed, progress)
+    blind = [one for one in (*controls, *([trained] if trained else [])) if one.view == "none" and one.rm != "random"]
+    credits = {one.rm: _on(one, ratings) for one in blind}
+    impersonal = Impersonal(ratings, credits | ({"artefacts": told} if told is not None else {}))
+    claims = [judge_number(claimed, impersonal, seed)] if claimed is not None else []
+    claims += judge_run(run, benchmark, impersonal, seed) if run is not None else []
     if progress:
         progress("looking for conflicts", 0, len(ratings.items))
     audit = BenchmarkAudit(
@@ -115,10 +134,15 @@ def _audit(
         least=least,
         items=len(ratings.items),
         users=len({item.user_id for item in ratings.items}),
+        people=not is_nobody(benchmark.comparisons),
         findings=[],
         controls=[one for one in reached if trained is None or one.rm != trained.rm],
         impersonal=next((one for one in reached if trained is not None and one.rm == trained.rm), None),
         without_impersonal=models.untrained,
+        artefacts=artefacts,
+        without_artefacts=missing,
+        claims=claims,
+        headroom=measure_headroom(ratings, [(rm, "none", own) for rm, own in impersonal.credits.items()], seed),
         luck=luck(ratings, seed),
         luck_unshared=luck_of_strangers(ratings),
         conflicts=find_conflicts(ratings, seed),
@@ -132,6 +156,25 @@ def _audit(
     )
     audit = _with_false_discovery(audit)
     return msgspec.structs.replace(audit, findings=findings(audit))
+
+
+def _artefacts(
+    benchmark: Benchmark, ratings: Ratings, seed: int, progress: Progress | None
+) -> tuple[Artefacts | None, Floats | None, str | None]:
+    """The classifier, what it earned on each item, and why there is none."""
+    try:
+        sheet = read_sheet(benchmark.comparisons, seed=seed, progress=progress)
+        found, credits = judge_sheet(sheet, [item.preferred for item in sheet.items], seed, PERMUTATIONS, progress)
+    except PalateError as error:
+        return None, None, str(error)
+    by_id = {item.id: float(credit) for item, credit in zip(sheet.items, credits, strict=True)}
+    return found, aligned([item.id for item in ratings.items], by_id), None
+
+
+def _on(one: Measured, ratings: Ratings) -> Floats:
+    """What a model earned, in the order of these ratings."""
+    by_id = {item.id: float(credit) for item, credit in zip(one.ratings.items, one.credits, strict=True)}
+    return aligned([item.id for item in ratings.items], by_id)
 
 
 def _with_false_discovery(audit: BenchmarkAudit) -> BenchmarkAudit:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from palate.audit._artefacts import Artefacts
 from palate.audit._benchmark_results import BenchmarkAudit, Field, Habit, Reach, Spread
 from palate.evaluation import MOST_GROUPS
 from palate.report import (
@@ -42,7 +43,10 @@ def benchmark_document(audit: BenchmarkAudit) -> Document:
         size=f"{count(audit.items, 'comparison')}, {count(audit.users, 'user')}, seed {audit.seed}",
         findings=audit.findings,
         sections=[
+            *_claims(audit),
             _reach(audit),
+            *_artefacts(audit),
+            _headroom(audit),
             _conflicts(audit),
             _habits(audit),
             _amounts(audit),
@@ -56,6 +60,8 @@ def _reach(audit: BenchmarkAudit) -> Section:
     rows = [_reach_row(one) for one in audit.controls]
     if audit.impersonal:
         rows.append(_reach_row(audit.impersonal))
+    if audit.artefacts:
+        rows.append(_artefacts_row(audit.artefacts))
     titles = ("model", "view", "accuracy", "95%", "over\nguessing", "q", "n", "users")
     notes = []
     if audit.luck:
@@ -71,9 +77,111 @@ def _reach(audit: BenchmarkAudit) -> Section:
         )
     else:
         notes.append(f"There is no impersonal model: {audit.without_impersonal}.")
+    if audit.artefacts:
+        notes.append(
+            "artefacts reads the form, words and characters of the responses. Its q is the p-value of its own test, by "
+            f"{audit.artefacts.permutations:,} permutations."
+        )
     table = Table(titles=titles, words=2, rows=rows)
     section = _section("How far one gets without knowing the user", "Without the user", table, notes)
     return msgspec.structs.replace(section, small_print=[_FOOTNOTE])
+
+
+def _claims(audit: BenchmarkAudit) -> Iterator[Section]:
+    if not audit.claims:
+        return
+    titles = ("model", "view", "accuracy", "a\nstranger's", "best\nimpersonal", "accuracy", "survives", "95%")
+    rows = [
+        (
+            claim.rm or "as claimed",
+            claim.view or ABSENT,
+            percent(claim.accuracy),
+            percent(claim.stranger),
+            claim.best,
+            percent(claim.best_accuracy),
+            percent(claim.survives.value) if claim.survives else ABSENT,
+            percent_interval(claim.survives.low, claim.survives.high) if claim.survives else ABSENT,
+        )
+        for claim in audit.claims
+    ]
+    notes = [
+        "What survives is the part of the gain over guessing that is also a gain over the best that reads nothing of "
+        "the person. The interval draws users again, and with them which impersonal model is best."
+    ]
+    if any(claim.rm is None for claim in audit.claims):
+        notes.append("An accuracy that is given as a number is taken as exact.")
+    section = _section("What survives of the claim", "Claim", Table(titles=titles, words=2, rows=rows), notes)
+    verdict = Note(audit.findings[0].text)  # the first line of the audit, in a terminal too
+    yield msgspec.structs.replace(section, blocks=[verdict, *section.blocks])
+
+
+def _artefacts_row(found: Artefacts) -> tuple[str, ...]:
+    return (
+        "artefacts",
+        "none",
+        percent(found.accuracy),
+        percent_interval(found.low, found.high),
+        points(found.accuracy - found.chance),
+        chance_of_error(found.p),
+        f"{found.n:,}",
+        f"{found.users:,}",
+    )
+
+
+def _artefacts(audit: BenchmarkAudit) -> Iterator[Section]:
+    found = audit.artefacts
+    if found is None or not found.telling:
+        return
+    rows = [
+        (
+            one.feature,
+            one.example,
+            "chosen" if one.example_chosen else "rejected",
+            f"{one.weight:+.2f}",
+            percent(one.chosen),
+            f"{one.differ:,}",
+        )
+        for one in found.telling
+    ]
+    titles = ("a response that", "for example", "which was", "weight", "is chosen", "of")
+    place = {"shown": "Places are those on the screen.", "file": "Places are those in the file."}
+    yield _section(
+        "What gives the choice away",
+        "Artefacts",
+        Table(titles=titles, words=3, rows=rows),
+        [
+            f"Held out: {found.held_out}. {place.get(found.position, f'Places were {found.position}.')}",
+            "weight is the correlation with what the features above leave unexplained. That a response is longer or "
+            "better written may be why people chose it; that it has brackets is not.",
+        ],
+    )
+
+
+def _headroom(audit: BenchmarkAudit) -> Section:
+    found = audit.headroom
+    rows = [
+        ("another person chose the same", _estimate(found.with_others)),
+        ("the same person chose the same again", _estimate(found.with_self)),
+        ("shared taste, part of the variance", _estimate(found.shared)),
+        ("personal taste", _estimate(found.personal)),
+        ("self-contradiction", _estimate(found.noise)),
+        ("ceiling of a model that ignores the person", _estimate(found.impersonal_ceiling)),
+        ("ceiling of any model", _estimate(found.ceiling)),
+        ("personal gain to be had", _estimate(found.attainable)),
+    ]
+    rows = [row for row in rows if row[1] != ABSENT]
+    rows += [
+        (f"{one.rm}, as a part of that gain", f"{percent(one.accuracy)} is {_estimate(one.share)}")
+        for one in found.scores
+    ]
+    notes = list(found.unknown)
+    if found.ceiling_at_least is not None:
+        notes.append(
+            f"Whatever tastes are like, the ceiling of any model lies between {percent(found.ceiling_at_least)} and "
+            f"{percent(found.ceiling_at_most)}, if people agree with themselves as often as here ({found.repeats:,} "
+            "repeats) and did not remember what they had said."
+        )
+    return _facts("How much there is to gain by knowing the person", "Headroom", rows, notes)
 
 
 def _reach_row(one: Reach) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from palate.audit._benchmark_results import BenchmarkAudit, Habit
+from palate.audit._benchmark_results import BenchmarkAudit, Habit, Reach
 from palate.audit._controls import PROMPT_OVERLAP
 from palate.evaluation import MOST_GROUPS
 from palate.report import CLEAR, Finding, chance_of_error, count, percent, percent_interval, points, warnings_first
@@ -18,6 +18,8 @@ LARGE_GAIN, SMALL_GAIN = 0.05, 0.03
 """Gains of personal models over impersonal ones are seldom larger than the first."""
 NOTICEABLE_LUCK = 0.01
 RARE_LEAKS = 0.02
+MOST_TELLING = 3
+"""Features of an artefact that a finding names; the table has them all."""
 MANY = 0.2
 ALIKE = 0.05
 """Correlation of one user's items from which more users are worth much more than more items."""
@@ -32,8 +34,117 @@ _SHORTCUTS = {
 
 
 def findings(audit: BenchmarkAudit) -> list[Finding]:
-    """Everything worth saying, warnings first."""
-    return warnings_first(finding for rule in _RULES for finding in rule(audit))
+    """Everything worth saying: what survives of a claim, then warnings, then the rest."""
+    rules = _RULES if audit.people else _RULES_WITHOUT_PEOPLE
+    return [
+        *_claims(audit),
+        *_nobody(audit),
+        *warnings_first(finding for rule in rules for finding in rule(audit)),
+    ]
+
+
+def _nobody(audit: BenchmarkAudit) -> Iterator[Finding]:
+    """What a table that names no people cannot see, and how far its labels could hold for different people."""
+    if audit.people:
+        return
+    yield Finding(
+        "warning",
+        "The data names no people. No accuracy on it shows that a model knows anybody: the same response is right for "
+        "everybody, a model that serves one person well looks like one that serves another, and who is served worse "
+        "cannot be seen.",
+        "Add the column of the person who chose: FILE,user=COLUMN.",
+    )
+    found = audit.conflicts
+    if found.shared:
+        share = found.agreement.value if found.agreement else None
+        yield Finding(
+            "note",
+            f"{found.shared:,} of {found.pairs:,} pairs were labelled more than once, and two labels of one pair agree "
+            f"{percent(share)} of the time. Whether they differ by taste or by mistake is not known.",
+        )
+    else:
+        yield Finding(
+            "warning",
+            "Every pair was labelled once, so how far the labels would hold for other people is not known.",
+            "Let several people label a sample of the pairs.",
+        )
+
+
+def _claims(audit: BenchmarkAudit) -> Iterator[Finding]:
+    """The one claim that matters most; the table has the others."""
+    for claim in audit.claims[:1]:
+        who = f"{claim.rm} with {claim.view}" if claim.rm else "The claim"
+        accuracy = f"{who} is right {percent(claim.accuracy)} of the time, where guessing gets {percent(claim.chance)}"
+        if claim.survives is None:
+            yield Finding("warning", f"{accuracy}: nothing is claimed over guessing.")
+            continue
+        share = claim.survives
+        interval = f"95% {percent(share.low)} to {percent(share.high)}"
+        best = (
+            "nothing that ignores the person does better than guessing"
+            if claim.best == "guessing"
+            else f"{claim.best} reads nothing of the person and gets {percent(claim.best_accuracy)}"
+        )
+        strangers = f" With a stranger's profile it gets {percent(claim.stranger)}." if claim.stranger else ""
+        yield Finding(
+            "good" if share.low > 0.5 else "warning",
+            f"{percent(max(0.0, share.value))} of the claimed gain survives ({interval}). {accuracy}, and {best}."
+            f"{strangers}",
+            ""
+            if share.low > 0
+            else "The gain shows no personalisation: something that ignores the person may have it all.",
+        )
+
+
+def _artefacts(audit: BenchmarkAudit) -> Iterator[Finding]:
+    found = audit.artefacts
+    if found is None:
+        yield Finding("note", f"Artefacts were not looked for: {audit.without_artefacts}.")
+        return
+    gets = (
+        f"A model that reads the responses and nothing else gets {percent(found.accuracy)} "
+        f"({percent_interval(found.low, found.high)}) on people and prompts that it has not seen, where guessing gets "
+        f"{percent(found.chance)}"
+    )
+    if found.p >= CLEAR:
+        yield Finding("good", f"{gets}: no artefact is seen (p {chance_of_error(found.p)}).")
+        return
+    large = found.accuracy - found.chance >= LARGE_SHORTCUT
+    by = [f"{one.feature} ({percent(one.chosen)} of {one.differ:,})" for one in found.telling[:MOST_TELLING]]
+    told = f" Most telling: {'; '.join(by)}." if by else ""
+    yield Finding(
+        "warning" if large else "note",
+        f"{gets} (p {chance_of_error(found.p)}).{told}",
+        "Good answers can look alike too: read the examples, and report this accuracy beside every model.",
+    )
+
+
+def _headroom(audit: BenchmarkAudit) -> Iterator[Finding]:
+    found = audit.headroom
+    gain = found.attainable
+    if gain is not None and found.ceiling is not None and found.impersonal_ceiling is not None:
+        yield Finding(
+            "note" if gain.low > 0 else "warning",
+            f"A model that knew everybody's taste would get {percent(found.impersonal_ceiling.value)}, and one that "
+            f"knew each person's {percent(found.ceiling.value)}: {_size(gain.value)} points to gain "
+            f"(95% {_size(gain.low)} to {_size(gain.high)}).",
+            "" if gain.low > 0 else "There may be nothing personal to find here.",
+        )
+    elif found.impersonal_ceiling is not None:
+        ceiling = found.impersonal_ceiling
+        yield Finding(
+            "note",
+            f"A model that knew everybody's taste and nobody's own would get {percent(ceiling.value)} (95% "
+            f"{percent(ceiling.low)} to {percent(ceiling.high)}).",
+        )
+    for text in found.unknown:
+        sentence, _, advice = text.partition(". ")
+        yield Finding("note", f"{sentence.removesuffix('.')}.", advice)
+
+
+def is_stranger(one: Reach) -> bool:
+    """Whether a control was shown a stranger's profile."""
+    return one.view.startswith("swapped")
 
 
 def _size(difference: float) -> str:
@@ -55,9 +166,9 @@ def _conflicts(audit: BenchmarkAudit) -> Iterator[Finding]:
     if found.shared < FEWEST_SHARED:
         yield Finding(
             "warning",
-            f"Only {found.shared:,} of {found.pairs:,} pairs have been judged by two users: conflicts can hardly be "
-            "seen.",
-            "Let two or more users judge the same pairs.",
+            f"Two users or more judged {found.shared:,} of {found.pairs:,} pairs; with fewer than {FEWEST_SHARED} "
+            "such pairs, conflicts can hardly be seen.",
+            "Add pairs that two or more users judge.",
         )
     elif found.conflict_share < RARE_CONFLICTS:
         yield Finding(
@@ -130,13 +241,7 @@ def _is_shared(habit: Habit) -> bool:
 
 def _contradictions(audit: BenchmarkAudit) -> Iterator[Finding]:
     found = audit.conflicts
-    if not found.repeated:
-        yield Finding(
-            "note",
-            "No user judged the same pair twice, so how far people agree with themselves is not known.",
-            "Ask some users again: it is the most that any model can reach.",
-        )
-    elif found.contradicted:
+    if found.contradicted:
         yield Finding(
             "note",
             f"Users contradicted themselves in {found.contradicted:,} of {found.repeated:,} repeated judgements; no "
@@ -145,7 +250,7 @@ def _contradictions(audit: BenchmarkAudit) -> Iterator[Finding]:
 
 
 def _controls(audit: BenchmarkAudit) -> Iterator[Finding]:
-    clear = [one for one in audit.controls if one.q < CLEAR]
+    clear = [one for one in audit.controls if one.q < CLEAR and not is_stranger(one)]
     above = sorted((one for one in clear if one.accuracy > one.chance), key=lambda one: one.chance - one.accuracy)
     for one in above:
         large = one.accuracy - one.chance >= LARGE_SHORTCUT
@@ -301,8 +406,10 @@ def _groups(audit: BenchmarkAudit) -> Iterator[Finding]:
 
 _RULES: tuple[Callable[[BenchmarkAudit], Iterator[Finding]], ...] = (
     _conflicts,
+    _artefacts,
     _controls,
     _impersonal,
+    _headroom,
     _power,
     _leaks,
     _history,
@@ -312,3 +419,4 @@ _RULES: tuple[Callable[[BenchmarkAudit], Iterator[Finding]], ...] = (
     _amounts,
     _groups,
 )
+_RULES_WITHOUT_PEOPLE: tuple[Callable[[BenchmarkAudit], Iterator[Finding]], ...] = (_artefacts, _controls)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from palate.audit._artefacts import Artefacts
+from palate.audit._claims import Claim
 from palate.report import Finding
 from palate.stats import Estimate
 
@@ -218,6 +220,47 @@ class Power(msgspec.Struct, frozen=True, kw_only=True):
     """So many independent items would be worth as much."""
 
 
+class Attained(msgspec.Struct, frozen=True, kw_only=True):
+    """A score as a part of the personal gain that could be had."""
+
+    rm: str
+    view: str
+    accuracy: float
+    share: Estimate | None
+    """0 is the ceiling of an impersonal model, 1 that of any model; below 0, an impersonal model could do better."""
+
+
+class Headroom(msgspec.Struct, frozen=True, kw_only=True):
+    """What people chose, split into what all want, what each wants, and what changes from time to time."""
+
+    shared_judgements: int
+    """Judgements of pairs that somebody else judged too."""
+    repeats: int
+    """Cases of one person who judged the same pair more than once."""
+    with_others: Estimate | None
+    """How often another person who judged the same pair chose the same."""
+    with_self: Estimate | None
+    """How often a person chose the same again."""
+    shared: Estimate | None
+    """Part of the variance of what people want that all have in common."""
+    personal: Estimate | None
+    """Part that is the person's own and stays."""
+    noise: Estimate | None
+    """Part that changes when the same person is asked again."""
+    impersonal_ceiling: Estimate | None
+    """Accuracy of a model that knows what everybody wants, and nothing of the person."""
+    ceiling: Estimate | None
+    """Accuracy of a model that knows what the person wants."""
+    ceiling_at_least: float | None
+    ceiling_at_most: float | None
+    """Of `ceiling`, whatever the parts are like: only how often people agree with themselves is used."""
+    attainable: Estimate | None
+    """The personal gain that could be had: `ceiling` less `impersonal_ceiling`."""
+    scores: list[Attained]
+    unknown: list[str]
+    """What cannot be told from these data, and what would tell it."""
+
+
 class BenchmarkAudit(msgspec.Struct, frozen=True, kw_only=True):
     """Is this benchmark able to see personalisation?"""
 
@@ -232,6 +275,8 @@ class BenchmarkAudit(msgspec.Struct, frozen=True, kw_only=True):
     """Comparisons."""
     users: int
     """Users with comparisons."""
+    people: bool
+    """False where the data name no people, so that nothing in them can be personal."""
     findings: list[Finding]
     """The verdict, warnings first."""
     controls: list[Reach]
@@ -240,6 +285,13 @@ class BenchmarkAudit(msgspec.Struct, frozen=True, kw_only=True):
     """A Bradley-Terry model of what everybody likes, on users it was not trained on."""
     without_impersonal: str | None
     """Why the impersonal model is missing; empty when it is there."""
+    artefacts: Artefacts | None
+    """A model that reads the responses and nothing else, on users and prompts it was not trained on."""
+    without_artefacts: str | None
+    """Why it is missing; empty when it is there."""
+    claims: list[Claim]
+    """What survives of the accuracy that was claimed, or of the models of the run; empty where nothing was given."""
+    headroom: Headroom
     luck: float
     """Standard deviation of the accuracy of coins that give every text one score: how far from guessing a model that
     ignores the user gets by luck, because users judge the same texts."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from scipy import stats
+from scipy.special import ndtr
 
 from palate.audit._benchmark_results import Reach
 from palate.evaluation import EVALUATION, Ratings, default_views, evaluate
@@ -71,11 +71,12 @@ def measure_controls(benchmark: Benchmark, runs: Path, seed: int, progress: Prog
     summary = evaluate(benchmark, models, ["none"], seed=seed, out=runs, progress=progress)
     ratings = Ratings.of(open_run(Path(summary.run), EVALUATION))
     found = [Measured(rm, "none", ratings) for rm in (*blind, PROMPT_OVERLAP)]
-    profiles = [view for view in default_views(benchmark) if view not in ("none", "swapped", "oracle")]
-    if profiles:
+    profiles = [view for view in default_views(benchmark) if view not in ("none", "oracle")]
+    if any(view != "swapped" for view in profiles):
         summary = evaluate(benchmark, ["overlap"], profiles, seed=seed, limit=MOST_READ, out=runs, progress=progress)
-        ratings = Ratings.of(open_run(Path(summary.run), EVALUATION))
-        found += [Measured("overlap", view, ratings) for view in profiles]
+        run = open_run(Path(summary.run), EVALUATION)
+        ratings = Ratings.of(run)
+        found += [Measured("overlap", view.name, ratings) for view in run.settings.views]
     return found
 
 
@@ -108,7 +109,7 @@ def _p_value(one: Measured, spread: float, seed: int) -> float:
     [found] = paired_differences([over_chance], Resamples(one.ratings.n_clusters, seed=seed))
     if spread == 0.0:
         return found.p
-    return max(found.p, float(2 * stats.norm.sf(abs(found.difference) / spread)))
+    return max(found.p, float(2 * ndtr(-abs(found.difference) / spread)))
 
 
 def _reach(one: Measured, p: float, q: float, seed: int) -> Reach:

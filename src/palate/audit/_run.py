@@ -11,6 +11,7 @@ from palate.audit._fairness import Key, measure_gains, measure_groups
 from palate.audit._harm import harmed_users, measure_harm
 from palate.audit._run_document import run_findings
 from palate.audit._run_results import Hidden, RunAudit
+from palate.audit._stability import measure_stability
 from palate.evaluation import (
     EVALUATION,
     MOST_GROUPS,
@@ -67,9 +68,15 @@ def audit_run(
         hidden=[one for one in hidden if one is not None],
         harms=measure_harm(ratings, pairs, seed, progress),
         gains=measure_gains(ratings, pairs, shown, least, seed),
+        stability=measure_stability(ratings, [(rm, view) for rm in _ordered(opened) for view in views], seed),
         harmed_users=harmed_users(ratings, pairs) if users else None,
     )
     return msgspec.structs.replace(audit, findings=run_findings(audit))
+
+
+def _ordered(run: Run[Settings]) -> list[str]:
+    """All models, the controls too, but not the coin: it has no place of its own."""
+    return [model.label for model in run.settings.models if model.label != "random"]
 
 
 def _hidden(ratings: Ratings, field: Grouping, least: int) -> Hidden | None:

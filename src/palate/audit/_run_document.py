@@ -119,6 +119,7 @@ def run_document(audit: RunAudit, *, whole: bool = False) -> Document:
             *_harm(audit),
             *_gains(audit, whole=whole),
             *_harmed(audit),
+            *_stability(audit),
         ],
     )
 
@@ -255,6 +256,29 @@ def _harmed(audit: RunAudit) -> Iterator[Section]:
         blocks=[
             Table(titles=("user", "model", "view", "gain", "items"), words=3, rows=rows),
             Note("Some of them are here by chance: compare the table above."),
+        ],
+        terminal=True,
+    )
+
+
+def _stability(audit: RunAudit) -> Iterator[Section]:
+    found = audit.stability
+    if found is None:
+        return
+    rows = [(one.over, f"{one.halves:,}", percent(one.kept), percent(one.best_kept)) for one in found.splits]
+    needed = [
+        f"{one.users:,} for {points(one.difference).removeprefix('+').removesuffix('.0')}" for one in found.needed
+    ]
+    yield Section(
+        title="Would another half give the same order?",
+        name="Stability",
+        blocks=[
+            Table(titles=("halves of", "each", "two models\nin one order", "the same\nis best"), words=1, rows=rows),
+            Note(
+                f"{found.models} models and views, put into order by one half and by the other, 500 times. Users "
+                f"needed for the right order of two models 95% of the time, by the points that they differ by: "
+                f"{', '.join(needed)}."
+            ),
         ],
         terminal=True,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from palate.audit._stability import Stability
 from palate.evaluation import Slice
 from palate.report import Finding
 from palate.stats import PairedTest
@@ -110,5 +111,7 @@ class RunAudit(msgspec.Struct, frozen=True, kw_only=True):
     hidden: list[Hidden]
     harms: list[Harm]
     gains: list[SliceGain]
+    stability: Stability | None
+    """Null with fewer than two models that rated everything."""
     harmed_users: list[HarmedUser] | None
     """Only where users were asked for."""

@@ -1,0 +1,325 @@
+"""Data sets that others published, each on a stand-in with exactly the upstream fields."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hub_server import COMMIT, serving
+from palate.audit import audit_benchmark
+from palate.data import is_nobody, load_benchmark
+from palate.records import Benchmark, PalateError
+
+Rows = list[dict[str, object]]
+
+
+def said(role: str, content: object) -> dict[str, object]:
+    return {"role": role, "content": content}
+
+
+COMMUNITY: Rows = [
+    {
+        "annotator_id": "ann-1",
+        "first_turn_prompt": "Plan a trip.",
+        **{f"first_turn_response_{letter}": f"Go {letter}." for letter in "abcd"},
+        "first_turn_preferred_response": "c",
+        "first_turn_feedback": "It is short.",
+        "second_turn_prompt": "Cheaper?",
+        **{f"second_turn_response_{letter}": f"Stay {letter}." for letter in "abcd"},
+        "second_turn_preferred_response": "a",
+        "second_turn_feedback": None,
+        "third_turn_prompt": None,
+        "annotator_age": "25-34",
+        "annotator_gender": "woman",
+        "annotator_education_level": "college",
+        "annotator_political": "centre",
+        "annotator_ethnicity": "other",
+        "annotator_country": "India",
+        "assigned_lang": "en",
+    }
+]
+PRISM: dict[str, Rows] = {
+    "survey.jsonl": [
+        {
+            "user_id": "user0",
+            "self_description": "I like plain words.",
+            "order_stated_prefs": ["factuality", "values"],
+            "age": "35-44 years old",
+            "location": {"reside_country": "Chile"},
+        }
+    ],
+    "conversations.jsonl": [{"user_id": "user0", "conversation_id": "c0"}],
+    "utterances.jsonl": [
+        {
+            "user_id": "user0",
+            "conversation_id": "c0",
+            "interaction_id": f"int{turn}",
+            "turn": turn,
+            "user_prompt": f"Question {turn}?",
+            "model_response": f"Response {turn}{letter}.",
+            "score": score,
+            "if_chosen": score == 90,
+        }
+        for turn in (0, 1)
+        for letter, score in (("a", 10), ("b", 90))
+    ],
+}
+COLLECTIVE: Rows = [
+    {
+        "prompt": {"messages": [said("user", "Should I?")]},
+        "responses": [
+            {"response_index": letter, "messages": [said("assistant", f"Answer {letter}.")]} for letter in "ABCD"
+        ],
+        "metadata": {
+            "assessments": [
+                {
+                    "annotator_id": "p1",
+                    "ranking_blocks": {
+                        "personal": [{"ranking": "B>A=C=D", "rationale": "It is kind."}],
+                        "world": [{"ranking": "D>A=B=C", "rationale": "It is fair."}],
+                    },
+                },
+                {"annotator_id": "p2", "ranking_blocks": {"personal": [{"ranking": "A=B>C=D"}], "world": []}},
+            ]
+        },
+    }
+]
+MULTIPREF: Rows = [
+    {
+        "comparison_id": "c7",
+        "text": "Explain tides.",
+        "category": "Open QA",
+        "completion_a": "The moon.",
+        "completion_b": "The wind.",
+        "normal_worker_annotations": [
+            {"evaluator": "w1", "overall_pref": "A-is-clearly-better", "time_spent": 40},
+            {"evaluator": "w2", "overall_pref": "Tie", "time_spent": 4},
+        ],
+        "expert_worker_annotations": [{"evaluator": "e1", "overall_pref": "B-is-slightly-better", "time_spent": 90}],
+    }
+]
+SUMMARIES: Rows = [
+    {
+        "worker": "w9",
+        "info": {"post": "A long post.", "subreddit": "advice"},
+        "summaries": [{"text": " One.", "policy": "sup"}, {"text": " Two.", "policy": "ref"}],
+        "choice": 1,
+        "extra": {"confidence": 7},
+    }
+]
+LONGER = (("user", "Hi?"), ("assistant", "No."), ("user", "Why?"), ("assistant", "So."))
+ARENA: Rows = [
+    {
+        "question_id": "q1",
+        "judge": "arena_user_1",
+        "conversation_a": [said("user", "Hi?"), said("assistant", "Yes.")],
+        "conversation_b": [
+            said("user", "Hi?"),
+            said("assistant", "No."),
+            said("user", "Why?"),
+            said("assistant", "So."),
+        ],
+        "winner": "model_b",
+        "language": "English",
+    },
+    {"judge": "arena_user_1", "conversation_a": [], "conversation_b": [], "winner": "tie (bothbad)"},
+]
+ARENA_140K: Rows = [
+    {
+        "id": "r1",
+        "evaluation_session_id": "s1",
+        "evaluation_order": 2,
+        "conversation_a": [said("user", [{"type": "text", "text": "Hi?"}]), said("assistant", [{"text": "Yes."}])],
+        "conversation_b": [said("user", [{"type": "text", "text": "Hi?"}]), said("assistant", [{"text": "No."}])],
+        "winner": "model_a",
+    }
+]
+PERSONALIZED: Rows = [
+    {
+        "user_id": "u1",
+        "split": "train",
+        "context": [said("user", "Hi?")],
+        "chosen": said("assistant", "Yes."),
+        "rejected": said("assistant", "No."),
+    }
+]
+PERSONAL_LLM: Rows = [
+    {
+        "prompt": "Hi?",
+        **{f"response_{number}": f"Response {number}." for number in range(1, 9)},
+        **{f"response_{number}_gemma_2b": float(number) for number in range(1, 9)},
+        **{f"response_{number}_oasst": float(-number) for number in range(1, 9)},
+    }
+]
+PSOUPS: Rows = [{"prompt": "Hi?", "chosen": "Yes.", "rejected": "No.", "uid": 3}]
+ALIGN_X: Rows = [
+    {
+        "prompt": "Hi?",
+        "chosen": "Yes.",
+        "rejected": "No.",
+        "User-Generated Content": [{"prompt": "Before?", "comment": "I wrote this."}],
+        "Pair-wise Comparative Feedback": [{"prompt": "Old?", "chosen": "Old yes.", "rejected": "Old no."}],
+        "profile": None,
+    }
+]
+PERSONA_MEM: Rows = [
+    {
+        "persona_id": 12,
+        "user_query": '{"role": "user", "content": "What to eat?"}',
+        "correct_answer": "Soup.",
+        "incorrect_answers": '["Cake.", "Rice."]',
+        "updated": True,
+        "prev_pref": "cake",
+    }
+]
+REWARD_BENCH: Rows = [{"id": 1, "prompt": "Hi?", "chosen": "Yes.", "rejected": "No.", "subset": "alpacaeval-easy"}]
+REWARD_BENCH_2: Rows = [
+    {"id": "7", "prompt": "Hi?", "chosen": ["Yes."], "rejected": ["No.", "Perhaps.", "Never."], "subset": "Factuality"}
+]
+FILES: dict[str, dict[str, Rows]] = {
+    "community-alignment": {"train.jsonl": COMMUNITY},
+    "prism": PRISM,
+    "collective-alignment": {"data.jsonl": COLLECTIVE},
+    "multipref": {"data/train-00000.jsonl": MULTIPREF},
+    "summarize-from-feedback": {"comparisons/batch3.json": SUMMARIES, "axis/batch.json": [{"no": "choice"}]},
+    "chatbot-arena": {"data/train-00000.jsonl": ARENA},
+    "arena-140k": {"data/train-00000.jsonl": ARENA_140K},
+    "prism-personalized": {"data/train-00000.jsonl": PERSONALIZED},
+    "chatbot-arena-personalized": {"data/train-00000.jsonl": PERSONALIZED},
+    "personal-llm": {"data/train-00000.jsonl": PERSONAL_LLM, "data/test-00000.jsonl": PERSONAL_LLM},
+    "psoups": {"data/train-00000.jsonl": PSOUPS},
+    "align-x": {"data.jsonl": ALIGN_X},
+    "persona-mem": {"benchmark.jsonl": PERSONA_MEM},
+    "reward-bench": {"data/filtered-00000.jsonl": REWARD_BENCH, "data/raw-00000.jsonl": REWARD_BENCH},
+    "reward-bench-2": {"data/test-00000.jsonl": REWARD_BENCH_2},
+}
+
+
+def written(files: dict[str, Rows], folder: Path) -> Path:
+    for name, rows in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(rows) if name.endswith(".json") else "\n".join(map(json.dumps, rows))
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def loaded(name: str, tmp_path: Path, options: str = "") -> Benchmark:
+    written(FILES[name], tmp_path / name)
+    return load_benchmark(f"{name}{options}", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "user", "prompt", "chosen", "responses", "items"),
+    [
+        ("community-alignment", "ann-1", "Plan a trip.", "Go c.", 4, 2),
+        ("prism", "user0", "Question 0?", "Response 0b.", 2, 2),
+        ("collective-alignment", "p1", "Should I?", "Answer B.", 4, 1),
+        ("multipref", "w1", "Explain tides.", "The moon.", 2, 2),
+        ("summarize-from-feedback", "w9", "A long post.", "Two.", 2, 1),
+        ("chatbot-arena", "arena_user_1", "Hi?", "Assistant: No.\n\nUser: Why?\n\nAssistant: So.", 2, 1),
+        ("arena-140k", "s1", "Hi?", "Yes.", 2, 1),
+        ("prism-personalized", "u1", "Hi?", "Yes.", 2, 1),
+        ("chatbot-arena-personalized", "u1", "Hi?", "Yes.", 2, 1),
+        ("personal-llm", "gemma_2b", "Hi?", "Response 8.", 8, 2),
+        ("psoups", "3", "Hi?", "Yes.", 2, 1),
+        ("persona-mem", "persona-12", "What to eat?", "Soup.", 3, 1),
+        ("reward-bench", "nobody-0", "Hi?", "Yes.", 2, 1),
+        ("reward-bench-2", "nobody-0", "Hi?", "Yes.", 4, 1),
+    ],
+)
+def test_a_stand_in_with_the_upstream_fields(
+    name: str, user: str, prompt: str, chosen: str, responses: int, items: int, tmp_path: Path
+) -> None:
+    benchmark = loaded(name, tmp_path)
+    first = benchmark.comparisons[0]
+    assert (first.user_id, first.prompt, first.chosen, len(first.responses)) == (user, prompt, chosen, responses)
+    assert len(benchmark.comparisons) == items
+    assert benchmark.card.version == "local" and benchmark.card.source.startswith("https://")
+    assert is_nobody(benchmark.comparisons) == name.startswith("reward-bench")
+
+
+def test_later_turns_are_asked_after_what_was_chosen_before(tmp_path: Path) -> None:
+    later = "User: Plan a trip.\n\nAssistant: Go c.\n\nUser: Cheaper?"
+    assert loaded("community-alignment", tmp_path).comparisons[1].prompt == later
+    second = loaded("prism", tmp_path).comparisons[1]
+    assert second.prompt == "User: Question 0?\n\nAssistant: Response 0b.\n\nUser: Question 1?"
+
+
+def test_people_come_with_what_is_known_of_them(tmp_path: Path) -> None:
+    user = loaded("prism", tmp_path).users["user0"]
+    assert user.posts[0].text == "I like plain words." and user.values == ("factuality", "values")
+    assert user.demographics == {"age": "35-44 years old", "location.reside_country": "Chile"}
+    assert loaded("community-alignment", tmp_path).users["ann-1"].demographics["annotator_country"] == "India"
+    [row] = loaded("align-x", tmp_path).users.values()
+    assert row.posts[0].text == "I wrote this." and row.judgements[0].responses == ("Old yes.", "Old no.")
+
+
+def test_the_same_person_for_themself_and_for_the_world(tmp_path: Path) -> None:
+    assert loaded("collective-alignment", tmp_path, ",block=world").comparisons[0].chosen == "Answer D."
+    with pytest.raises(PalateError, match="expected personal or world"):
+        loaded("collective-alignment", tmp_path, ",block=heaven")
+    with pytest.raises(PalateError, match="takes no option 'block'"):
+        loaded("psoups", tmp_path, ",block=world")
+
+
+def test_what_is_left_out_is_counted_on_the_card(tmp_path: Path) -> None:
+    assert "ties, left out: 1" in loaded("multipref", tmp_path).card.notes
+    assert "ties, left out: 1" in loaded("chatbot-arena", tmp_path).card.notes
+
+
+def test_a_row_without_a_field_is_named_with_file_and_line(tmp_path: Path) -> None:
+    broken = [{**MULTIPREF[0], "completion_b": None}]
+    written({"data/train-00000.jsonl": broken}, tmp_path / "multipref")
+    with pytest.raises(PalateError, match=r"train-00000.jsonl:1: field 'completion_b': is missing"):
+        load_benchmark("multipref", data_dir=tmp_path)
+
+
+def test_options_of_a_question_with_the_right_one_first(tmp_path: Path) -> None:
+    rows: Rows = [
+        {
+            "preference": "I avoid flying.",
+            "question": "How do I get to Rome?",
+            "classification_task_options": ["By train.", "By air.", "By jet.", "By plane."],
+        }
+    ]
+    written({"travel.json": rows}, tmp_path)
+    benchmark = load_benchmark(tmp_path / "travel.json")
+    assert benchmark.comparisons[0].chosen == "By train." and len(benchmark.comparisons[0].responses) == 4
+    assert next(iter(benchmark.users.values())).posts[0].text == "I avoid flying."
+
+
+def test_from_the_hub_pinned_to_a_revision(tmp_path: Path) -> None:
+    files = {"README.md": b"# data", "data/train-00000.jsonl": json.dumps(PSOUPS[0]).encode()}
+    program = (
+        "from palate.data import load_benchmark; b = load_benchmark('psoups'); print(b.card.version, len(b.users))"
+    )
+    with serving({"datasets/RiverDong/psoups": files}) as address:
+        settings = {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path), "HF_HUB_DISABLE_XET": "1", "PALATE_DATA": ""}
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | settings,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=True,
+        )
+    assert done.stdout.split() == [COMMIT, "1"]
+
+
+def test_a_table_without_people_is_audited_and_said_to_show_nothing_personal(tmp_path: Path) -> None:
+    rows: Rows = [
+        {"prompt": f"Question {number}?", "chosen": f"A good answer, {number}.", "rejected": f"A bad one, {number}."}
+        for number in range(60)
+    ]
+    written({"table.jsonl": rows}, tmp_path)
+    with pytest.raises(PalateError, match="user=none if the table names no people"):
+        load_benchmark(tmp_path / "table.jsonl")
+    found = audit_benchmark(f"{tmp_path / 'table.jsonl'},user=none", impersonal=False)
+    assert not found.people
+    assert "names no people" in found.findings[0].text
+    assert found.artefacts is not None and found.artefacts.accuracy > 0.95
