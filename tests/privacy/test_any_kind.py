@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -79,33 +78,6 @@ def test_a_person_is_gone_from_every_file_of_every_kind_of_run(runs: Path, tmp_p
     for name in KINDS:
         assert (runs / name / "report.html").is_file()
         assert open_run(runs / name).experiment.kind in EXPERIMENTS
-
-
-@pytest.mark.parametrize("files", [1, 4, 9])
-def test_a_call_for_a_table_that_was_broken_off_can_be_made_again(
-    runs: Path, monkeypatch: pytest.MonkeyPatch, files: int
-) -> None:
-    """No report of the table names the user meanwhile, since nothing would tell that it has to be made anew."""
-    real, calls = os.replace, []
-
-    class Broken(BaseException):
-        pass
-
-    def stopped(self: Path, target: Path) -> Path:
-        calls.append(target)
-        if len(calls) == files:
-            raise Broken
-        real(self, target)
-        return target
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", stopped)
-        with pytest.raises(Broken):
-            forget("bo", KEY, runs=[runs / "table"])
-    assert not [name for name in REPORTS if (runs / "table" / name).exists()]
-    forget("bo", KEY, runs=[runs / "table"])
-    parts = [runs / "table", *open_run(runs / "table").experiment.parts(open_run(runs / "table"))]
-    assert not [part for part in parts if any(is_held("bo", content) for content in contents(part).values())]
 
 
 def test_what_somebody_else_s_profile_shows_of_a_person_goes_from_the_entries_too(runs: Path, tmp_path: Path) -> None:

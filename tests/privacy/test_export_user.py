@@ -36,3 +36,18 @@ def test_an_unknown_user_is_told_nothing_of_others(tmp_path: Path, capsys: pytes
     message = capsys.readouterr().err
     assert "no such user" in message and "art-01-" not in message
     assert not (tmp_path / "x.json").exists()
+
+
+def test_a_file_that_is_there_is_not_overwritten_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "user.json"
+    file.write_text("somebody else's export")
+    file.chmod(0o644)
+    command = ["data", "export-user", "mini", "art-01-a", "--out", str(file)]
+    with pytest.raises(SystemExit, match="2"):
+        main(command)
+    assert "--force" in capsys.readouterr().err
+    assert file.read_text() == "somebody else's export"
+    with pytest.raises(SystemExit, match="0"):
+        main([*command, "--force"])
+    assert json.loads(file.read_text())["user"]["id"] == "art-01-a"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600

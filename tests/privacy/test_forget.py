@@ -221,3 +221,32 @@ def test_no_answer_is_left_in_the_database(own_cache: Path) -> None:
     assert not [file for file in own_cache.iterdir() if b"secret" in file.read_bytes()]
     with sqlite3.connect(own_cache / "answers.sqlite") as database:
         assert database.execute("SELECT count(*) FROM answers").fetchone() == (0,)
+
+
+def test_several_users_are_erased_in_one_go_as_one_after_the_other(
+    tmp_path: Path, made: Path, places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = [USER, OTHER, "art-03-a"]
+    folders = {"data": [places["data"]], "runs": [places["run"]], "models": [places["model"]]}
+    receipt = forget(users, NAMES, **folders)
+    assert receipt.users == [NAMES.user(user) for user in users]
+    for file, content in everything(tmp_path).items():
+        assert not any(user.encode() in content for user in users), file
+    for user in users:
+        assert check_receipt(receipt, user, NAMES).clean
+    one_by_one = tmp_path / "one by one"
+    shutil.copytree(made, one_by_one)
+    monkeypatch.setenv("PALATE_CACHE", str(one_by_one / "cache"))
+    for user in users:
+        forget(user, NAMES, data=[one_by_one / "data"], runs=[one_by_one / "run"], models=[one_by_one / "model"])
+    ledgers = [f"run/{name}.jsonl" for name in ("items", "views", "parts", "ratings")]
+    records = [f"data/{name}.jsonl" for name in ("users", "comparisons")]
+    for name in (*records, *ledgers, "run/results.csv", "model/model.json"):
+        assert (tmp_path / name).read_bytes() == (one_by_one / name).read_bytes(), name
+
+
+def test_nobody_is_erased_where_one_of_several_is_unknown(tmp_path: Path, places: dict[str, Path]) -> None:
+    before = everything(places["data"])
+    with pytest.raises(PalateError, match="no user 'nobody-at-all' in any of these places; nothing was erased"):
+        forget([USER, "nobody-at-all"], NAMES, data=[places["data"]])
+    assert everything(places["data"]) == before

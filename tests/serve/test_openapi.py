@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import schemathesis
@@ -28,6 +29,13 @@ CHECKS = [
 ]
 
 
+def without_limits(schema: Any) -> Any:
+    """What is too long is made of so many bytes that it is refused with 413, before anything else is looked at."""
+    if isinstance(schema, dict):
+        return {key: without_limits(value) for key, value in schema.items() if key not in ("maxLength", "maxItems")}
+    return [without_limits(one) for one in schema] if isinstance(schema, list) else schema
+
+
 @pytest.fixture(scope="module")
 def described() -> Iterator[BaseSchema]:
     with reward_server("--rm", "longest", "--rm", "overlap", "--max-wait-ms", "0") as server:
@@ -36,7 +44,7 @@ def described() -> Iterator[BaseSchema]:
             if "post" in path:
                 kept = [one for one in path["post"]["parameters"] if one["name"] != "model"]
                 path["post"]["parameters"] = kept
-        schema = schemathesis.openapi.from_dict(raw)
+        schema = schemathesis.openapi.from_dict(without_limits(raw))
         schema.config.update(base_url=server.address, request_timeout=300)
         yield schema
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from palate.data import is_folder_format
 from palate.privacy._person import Person
 from palate.privacy._places import Place, Renaming, Tally
-from palate.privacy._rewrite_lines import Row, read_rows, rewrite
+from palate.privacy._rewrite_lines import Row, read_rows, remove_drafts, rewrite
 from palate.records import PalateError
 
 FILES = ("users.jsonl", "comparisons.jsonl", "completions.jsonl")
@@ -32,14 +32,14 @@ def erase_from_folder(folder: Path, person: Person, *, write: bool) -> Place:
     rename = Renaming(gone, (row for row in comparisons if str(row.get("id")) not in gone))
 
     def user(row: Row) -> Row | None:
-        if str(row.get("user_id")) == person.id:
+        if str(row.get("user_id")) in person.ids:
             tally.counts["user records"] += 1
             return None
         return _filtered(row, "preferences", lambda one: not _quotes(one, person), tally, "judgements by others")
 
     def comparison(row: Row) -> Row | None:
         if str(row.get("id")) in gone:
-            theirs = str(row.get("user_id")) == person.id
+            theirs = str(row.get("user_id")) in person.ids
             tally.counts["comparisons" if theirs else "comparisons of others that offer their text"] += 1
             return None
         new = rename(row)
@@ -47,11 +47,13 @@ def erase_from_folder(folder: Path, person: Person, *, write: bool) -> Place:
         return new
 
     def completion(row: Row) -> Row | None:
-        if str(row.get("user_id")) == person.id:
+        if str(row.get("user_id")) in person.ids:
             tally.counts["completions"] += 1
             return None
         return _filtered(row, "alternatives", lambda one: one not in person.wrote, tally, "alternatives of others")
 
+    if write:
+        remove_drafts(folder, [name + packed for name in FILES for packed in ("", ".gz")])
     for name, change in zip(FILES, (user, comparison, completion), strict=True):
         tally.changed(rewrite(found[name], change, write=write))
     return tally.place("benchmark", folder)
@@ -63,7 +65,7 @@ def _file(folder: Path, name: str) -> Path:
 
 
 def _goes(row: Row, person: Person) -> bool:
-    return str(row.get("user_id")) == person.id or _quotes(row, person)
+    return str(row.get("user_id")) in person.ids or _quotes(row, person)
 
 
 def _quotes(row: object, person: Person) -> bool:

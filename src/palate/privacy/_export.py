@@ -54,7 +54,7 @@ def export_user(
     wrote = {post.text for post in own.posts} | {item.text for item in completions if item.text}
     offered = [item.id for item in benchmark.comparisons if item.user_id != user and wrote & set(item.responses)]
     offered += [item.id for item in benchmark.completions if item.user_id != user and wrote & set(item.alternatives)]
-    person = Person(user)
+    person = Person(frozenset([user]))
     person.learn(benchmark)
     held, notes = export_runs(benchmark, person, runs, progress or (lambda what, done, total: None))
     inside = [file.parent for one in held for file in sorted(Path(one.run).glob("models/**/model.json"))]

@@ -213,7 +213,7 @@ class _Export:
             held = msgspec.json.decode(file.read_bytes(), type=dict[str, object])
         except FileNotFoundError:
             return
-        except (msgspec.DecodeError, OSError) as error:
+        except (msgspec.DecodeError, OSError, RecursionError) as error:
             raise PalateError(f"{file} cannot be read: {error}") from error
         for name, entries in held.items():
             if isinstance(entries, list):

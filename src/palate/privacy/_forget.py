@@ -1,4 +1,4 @@
-"""Forgetting one user: in benchmark folders, runs, trained models and caches, with a receipt."""
+"""Forgetting users: in benchmark folders, runs, trained models and caches, with a receipt."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import msgspec
 
 from palate.data import Pseudonyms, load_benchmark
 from palate.engine import AnswerCache, cache_folder, forget_vectors, text_hash, texts_with_vectors, vectors_folder
-from palate.personal import TUNED, describe_model, erase_user
+from palate.personal import TUNED, describe_model, erase_users
 from palate.privacy._benchmark_folder import check_folder, erase_from_folder
+from palate.privacy._journal import Journal, erasing, keep, read_journals, sync
 from palate.privacy._person import Person
 from palate.privacy._places import Place, Tally
-from palate.privacy._receipt import Receipt
-from palate.privacy._rewrite_lines import FileChange, read_rows, refuse_read_only, sha256
+from palate.privacy._receipt import Receipt, write_receipt
+from palate.privacy._rewrite_lines import FileChange, read_rows, refuse_read_only, remove_drafts, sha256
 from palate.privacy._run_folder import (
+    REPORTS,
     erase_from_run,
-    is_shown,
     owners,
-    remake_reports,
-    remove_reports,
+    reports_of,
     shared_samples,
+    shown_in_run,
 )
 from palate.privacy._traces import TraceSearch, searched_files, traces_of
-from palate.records import PalateError
+from palate.records import PalateError, unfinished_erasures
 from palate.runs import Progress, open_run
 
 SHARED = (
@@ -40,8 +41,12 @@ ANSWERS = (
 DISK = "copies elsewhere (backups, snapshots, version control, unused blocks of a disk) are out of reach of palate"
 
 
+PENDING = "The erasure is written down, and the next palate command finishes it."
+GONE = "{path} was not there any more when an interrupted erasure was finished"
+
+
 def forget(
-    user: str,
+    users: str | Sequence[str],
     names: Pseudonyms,
     *,
     data: Sequence[Path] = (),
@@ -49,115 +54,219 @@ def forget(
     models: Sequence[Path] = (),
     keep_answers: bool = False,
     dry_run: bool = False,
+    receipt: Path | None = None,
     progress: Progress | None = None,
 ) -> Receipt:
-    """Erase one user from these places and from the caches.
+    """Erase one user, or several in one go, from these places and from the caches; write the receipt to a file where
+    one is named.
 
-    Benchmark folders come last: they tell which texts are the user's, so that a call that was broken off can be
-    made again. Nothing is touched before every place has been read.
+    Nothing is touched before every place has been read and a journal says what goes. An erasure that is interrupted
+    is finished from its journal, by the next call or command: the same call again gives the receipt of both.
     """
+    users = [users] if isinstance(users, str) else list(dict.fromkeys(users))
+    data, runs, models = ([folder.resolve() for folder in folders] for folders in (data, runs, models))
+    if dry_run:
+        return _plan(users, names, data, runs, models, keep_answers, progress).receipt
+    for done in finish_erasures(names, progress):
+        asked_for = {str(folder) for folder in (*data, *runs, *models)}
+        if done.users == [names.user(user) for user in users] and asked_for <= {place.path for place in done.places}:
+            if receipt is not None:
+                write_receipt(done, receipt)
+            return done
+    planned = _plan(users, names, data, runs, models, keep_answers, progress)
+    where = str(receipt.resolve()) if receipt is not None else None
+    journal = msgspec.structs.replace(planned, receipt_file=where)
+    with erasing() as journals:
+        file = keep(journal, journals)
+        try:
+            return _finish(file, journal, names, progress)
+        except PalateError as error:
+            raise PalateError(f"{error} {PENDING}") from error
+
+
+def finish_erasures(names: Pseudonyms, progress: Progress | None = None) -> list[Receipt]:
+    """Finish what was interrupted."""
+    if not unfinished_erasures():
+        return []
+    with erasing():
+        return [_finish(file, journal, names, progress) for file, journal in read_journals(names)]
+
+
+def _plan(
+    users: Sequence[str],
+    names: Pseudonyms,
+    data: Sequence[Path],
+    runs: Sequence[Path],
+    models: Sequence[Path],
+    keep_answers: bool,
+    progress: Progress | None,
+) -> Journal:
+    """What would be erased, worked out without touching anything."""
     report = progress or (lambda what, done, total: None)
-    data, runs = [folder.resolve() for folder in data], [folder.resolve() for folder in runs]
     opened = [open_run(folder, check=False) for folder in runs]
     tables = [run for run in opened if run.experiment.parts(run)]
     named = [run for run in opened if run.experiment.kind == "samples"]
     parts = [part for run in tables for part in run.experiment.parts(run)]
     runs = list(dict.fromkeys([*(run.folder for run in opened if run not in (*tables, *named)), *parts]))
-    models = [folder.resolve() for folder in models]
     holding = [*runs, *(table.folder for table in tables)]
     models = [*models, *(file.parent for run in holding for file in sorted(run.glob("models/**/model.json")))]
     beside = (folder for run in runs for folder in shared_samples(run))
     samples = list(dict.fromkeys([*(run.folder for run in named), *beside]))
     steps = 3 + len(data) + len(runs) + len(samples) + len(models)
-    report("reading what is known of the user", 0, steps)
-    person = _gather(user, data, runs, models, (*samples, *(run.folder for run in tables)))
+    report("reading what is known of the user" if len(users) == 1 else "reading what is known of the users", 0, steps)
+    person = _gather(users, data, runs, models, (*samples, *(run.folder for run in tables)))
     traces = traces_of(person, names)
     places: list[Place] = []
     profile_texts: list[str] = []
-    reports = [remove_reports(table, write=not dry_run) for table in tables]
-    for run in (*samples, *runs):  # runs tell whose the samples are
-        report(f"erasing from {run}", len(places) + 1, steps)
-        place, texts = erase_from_run(open_run(run), person, write=not dry_run)
+    for folder in (*samples, *runs):
+        report(f"reading {folder}", len(places) + 1, steps)
+        place, texts = erase_from_run(open_run(folder), person, write=False)
         places.append(place)
         profile_texts += texts
-    for table, before in zip(tables, reports, strict=True):  # it is rebuilt from what is left of its parts
-        place, _ = erase_from_run(table, person, write=not dry_run)
-        remade = remake_reports(table, before, write=not dry_run)
-        own = [file for file in place.files if Path(file.path) not in before]
-        places.append(msgspec.structs.replace(place, files=[*own, *remade]))
-    retrain: list[str] = []
-    for folder in models:
-        report(f"erasing from {folder}", len(places) + 1, steps)
-        place, command = _erase_from_model(folder, person, data, write=not dry_run)
-        places.append(place)
-        retrain.append(command)
-    report("erasing from the caches", len(places) + 1, steps)
+    for table in tables:  # its reports tell of its parts, too
+        place, _ = erase_from_run(table, person, write=False)
+        own = [file for file in place.files if Path(file.path).name not in REPORTS]
+        reports = [FileChange(path=str(file), before=hash, after=hash) for file, hash in reports_of(table).items()]
+        places.append(msgspec.structs.replace(place, files=[*own, *reports]))
+    places += [_erase_from_model(folder, person, data, write=False) for folder in models]
     # A profile is read with and without the words that introduce it, as in `This user values: calm`.
     bare = [text.partition(mark)[2] for text in profile_texts for mark in (":\n", ": ")]
-    places.append(_erase_vectors([*person.texts, *profile_texts, *filter(None, bare)], write=not dry_run))
-    places.append(_erase_answers(write=not dry_run, keep=keep_answers))
-    for folder in data:
-        report(f"erasing from {folder}", len(places) + 1, steps)
-        places.append(erase_from_folder(folder, person, write=not dry_run))
-    report("searching again", steps - 1, steps)
-    places = [_searched(place, TraceSearch(user, traces, names), dry_run=dry_run) for place in places]
-    return Receipt(
-        user=names.user(user),
+    gone = sorted({*person.texts, *profile_texts, *filter(None, bare)})
+    places.append(_erase_vectors(gone, write=False))
+    places.append(_erase_answers(write=False, keep=keep_answers))
+    places += [erase_from_folder(folder, person, write=False) for folder in data]
+    receipt = Receipt(
+        users=[names.user(user) for user in users],
         time=datetime.now(UTC).isoformat(timespec="seconds"),
-        dry_run=dry_run,
+        dry_run=True,
         places=places,
         not_erased=[*(reason for place in places for reason in place.left), DISK],
-        retrain=list(dict.fromkeys(retrain)),
+        retrain=list(dict.fromkeys(_retrain(folder, data) for folder in models)),
         words=traces,
         vectors=sorted(names.digest("vector", text_hash(text).hex()) for text in person.texts),
     )
+    return Journal(
+        users=list(users),
+        wrote=sorted(person.wrote),
+        met=sorted(person.met),
+        choices=sorted(person.choices),
+        items=sorted(person.items),
+        texts=gone,
+        keep_answers=keep_answers,
+        receipt=receipt,
+        receipt_file=None,
+    )
+
+
+def _finish(file: Path, journal: Journal, names: Pseudonyms, progress: Progress | None) -> Receipt:
+    """Do what the journal says, however much of it was done before. Each step may be done twice.
+
+    Benchmark folders come last, so that a user whose journal is lost can still be found by their records.
+    """
+    report = progress or (lambda what, done, total: None)
+    planned = journal.receipt.places
+    places = []
+    for place in planned:  # tables are built from runs, and no report may tell meanwhile of what is gone
+        for stale in _reports(place):
+            stale.unlink(missing_ok=True)
+    for number, place in enumerate(planned):
+        report(f"erasing from {place.path}", number, len(planned) + 1)
+        places.append(_carry_out(place, journal))
+    report("searching again", len(planned), len(planned) + 1)
+    search = TraceSearch(journal.users, journal.receipt.words, names)
+    places = [_searched(place, search) for place in places]
+    receipt = msgspec.structs.replace(
+        journal.receipt,
+        dry_run=False,
+        places=places,
+        not_erased=[*(reason for place in places for reason in place.left), DISK],
+    )
+    if journal.receipt_file is not None:
+        write_receipt(receipt, Path(journal.receipt_file))
+    file.unlink()
+    sync(file.parent)
+    return receipt
+
+
+def _reports(place: Place) -> dict[Path, str | None]:
+    if place.kind != "run":
+        return {}
+    return {Path(file.path): file.before for file in place.files if Path(file.path).name in REPORTS}
+
+
+def _carry_out(place: Place, journal: Journal) -> Place:
+    """Erase from one place. What it held before was counted then; how its files are now is looked up."""
+    path, person = Path(place.path), journal.person
+    if place.kind not in ("vectors", "answers") and not path.exists():
+        return msgspec.structs.replace(place, left=[*place.left, GONE.format(path=path)])
+    if place.kind in ("run", "samples"):
+        done, _ = erase_from_run(open_run(path, check=False), person, write=True, reports=_reports(place))
+    elif place.kind == "model":
+        done = _erase_from_model(path, person, (), write=True)
+    elif place.kind == "vectors":
+        done = _erase_vectors(journal.texts, write=True)
+    elif place.kind == "answers":
+        done = _erase_answers(write=True, keep=journal.keep_answers)
+    else:
+        done = erase_from_folder(path, person, write=True)
+    erased = max(place.erased, done.erased, key=lambda counts: sum(counts.values()))  # a vector may be kept twice
+    before = {change.path: change.before for change in (*done.files, *place.files)}
+    changes = [FileChange(path=name, before=hash, after=sha256(Path(name))) for name, hash in before.items()]
+    changed = [change for change in changes if change.before != change.after or Path(change.path) in _reports(place)]
+    return msgspec.structs.replace(place, erased=erased, files=changed)
 
 
 def _gather(
-    user: str, data: Sequence[Path], runs: Sequence[Path], models: Sequence[Path], elsewhere: Sequence[Path]
+    users: Sequence[str], data: Sequence[Path], runs: Sequence[Path], models: Sequence[Path], elsewhere: Sequence[Path]
 ) -> Person:
     """Read everything first; refuse what is not there, not ours, or not to be written."""
     if not (data or runs or models or elsewhere):
         raise PalateError(
             "name the places to erase from: --data FOLDER, --run RUN, --model MODEL, each as often as needed"
         )
-    person = Person(user)
+    if not users:
+        raise PalateError("name at least one user to erase")
+    person = Person(frozenset(users))
     for folder in data:
         check_folder(folder)
         person.learn(load_benchmark(folder))
-    known = person.known
+    known: set[object] = set(person.known)
     for folder in (*runs, *elsewhere):
         for file in sorted(folder.glob("*.jsonl")):
             read_rows(file)
     for folder in runs:
         run = open_run(folder)
-        if reason := run.experiment.refuse_to_forget(run, user):
-            raise PalateError(f"{reason} Nothing was erased anywhere.")
-        person.items |= {item for item, owner in owners(run) if owner == user}
-        known |= is_shown(run, user)
-    known |= bool(person.items)
+        for user in users:
+            if reason := run.experiment.refuse_to_forget(run, user):
+                raise PalateError(f"{reason} Nothing was erased anywhere.")
+        owned = [(item, owner) for item, owner in owners(run) if owner in person.ids]
+        person.items |= {item for item, _ in owned}
+        known |= {owner for _, owner in owned} | shown_in_run(run, users)
     for folder in models:
-        known |= user in describe_model(folder).users
+        known |= person.ids & set(describe_model(folder).users)
     for folder in (*data, *runs, *models, *elsewhere):
         refuse_read_only(folder)
-    if not known:
+    if unknown := [user for user in users if user not in known]:
         # No name is suggested: it would tell whoever mistypes an id who else is here.
-        raise PalateError("no such user in any of these places; nothing was erased. An earlier call may have done it.")
+        which = "no such user" if len(users) == 1 else f"no user {unknown[0]!r}"
+        raise PalateError(f"{which} in any of these places; nothing was erased. An earlier call may have done it.")
     return person
 
 
-def _erase_from_model(folder: Path, person: Person, data: Sequence[Path], *, write: bool) -> tuple[Place, str]:
+def _erase_from_model(folder: Path, person: Person, data: Sequence[Path], *, write: bool) -> Place:
     files = [folder / "model.safetensors", folder / "model.json"]
     before = {file: sha256(file) for file in files}
-    erased = erase_user(folder, person.id, person.choices, write=write)
+    if write:
+        remove_drafts(folder, [file.name for file in files])
     tally = Tally()
+    erased = erase_users(folder, person.ids, person.choices, write=write)
     tally.counts.update({"states": erased.states, "marks of their choices": erased.marks})
     if erased.states or erased.marks:
         tally.files = [FileChange(path=str(file), before=before[file], after=sha256(file)) for file in files]
     left = [SHARED.format(path=folder)]
     if not data:
         left.append(MARKS.format(path=folder))
-    return tally.place("model", folder, left), _retrain(folder, data)
+    return tally.place("model", folder, left)
 
 
 def _retrain(folder: Path, data: Sequence[Path]) -> str:
@@ -198,10 +307,10 @@ def _erase_answers(*, write: bool, keep: bool) -> Place:
     return tally.place("answers", file, [ANSWERS] if keep and file.is_file() else [])
 
 
-def _searched(place: Place, search: TraceSearch, *, dry_run: bool) -> Place:
+def _searched(place: Place, search: TraceSearch) -> Place:
     """Look once more, also into files that palate did not write: what is still there is said."""
     path = Path(place.path)
-    if dry_run or place.kind in ("vectors", "answers") or not path.is_dir():
+    if place.kind in ("vectors", "answers") or not path.is_dir():
         return place
     found = [search.file(file) for file in searched_files(path)]
     left = [

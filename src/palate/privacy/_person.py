@@ -1,4 +1,4 @@
-"""What of one user could lie in files: their id, what they wrote, what they were shown and chose."""
+"""What of a user could lie in files: their id, what they wrote, what they were shown and chose."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Choice = tuple[str, tuple[str, ...]]
 
 @dataclass
 class Person:
-    """One user, gathered from benchmarks and runs before anything is erased."""
+    """One user, or several who are erased together, gathered from benchmarks and runs before anything is erased."""
 
-    id: str
+    ids: frozenset[str]
     wrote: set[str] = field(default_factory=set)
     """Posts, reasons, completions and private facts that are nobody else's."""
     met: set[str] = field(default_factory=set)
     """Prompts and responses that nobody else met."""
     choices: set[Choice] = field(default_factory=set)
     """Prompt and responses, sorted, of choices that nobody else was offered."""
-    known: bool = False
-    """Whether any record is theirs."""
+    known: set[str] = field(default_factory=set)
+    """Whom a record is of."""
     items: set[str] = field(default_factory=set)
     """Ids of their comparisons and completions."""
     others: set[str] = field(default_factory=set)
@@ -33,17 +33,24 @@ class Person:
     _others_chose: set[Choice] = field(default_factory=set)
 
     @property
+    def id(self) -> str:
+        """Of one user."""
+        [id] = self.ids
+        return id
+
+    @property
     def texts(self) -> list[str]:
         """All that has to go."""
         return sorted(self.wrote | self.met)
 
     def learn(self, benchmark: Benchmark) -> None:
         """Take in what one benchmark holds; a text that somebody else wrote too is not this user's alone."""
-        own = _Texts.of(benchmark, lambda user: user == self.id)
-        others = _Texts.of(benchmark, lambda user: user != self.id)
-        self.known |= self.id in benchmark.users or bool(own.choices)
-        self.items |= {item.id for item in benchmark.comparisons if item.user_id == self.id}
-        self.items |= {item.id for item in benchmark.completions if item.user_id == self.id}
+        own = _Texts.of(benchmark, lambda user: user in self.ids)
+        others = _Texts.of(benchmark, lambda user: user not in self.ids)
+        items: list[Comparison | Completion] = [*benchmark.comparisons, *benchmark.completions]
+        mine = [item for item in items if item.user_id in self.ids]
+        self.known |= {*(self.ids & benchmark.users.keys()), *(item.user_id for item in mine)}
+        self.items |= {item.id for item in mine}
         self._others_wrote |= others.wrote
         self._others_chose |= others.choices
         self.wrote = {text for text in self.wrote | own.wrote if len(text) >= SHORTEST} - self._others_wrote

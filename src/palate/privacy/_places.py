@@ -11,7 +11,7 @@ import msgspec
 
 from palate.privacy._rewrite_lines import FileChange, Row, dropped_lines, replace, sha256
 
-Kind = Literal["benchmark", "run", "samples", "model", "vectors", "answers"]
+Kind = Literal["benchmark", "run", "samples", "model", "vectors", "answers", "collection", "export"]
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

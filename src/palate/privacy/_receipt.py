@@ -19,9 +19,9 @@ FORMAT = 1
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done about one user, who is named by a keyed hash only."""
+    """What was done about one user, or several at once, who are named by keyed hashes only."""
 
-    user: str
+    users: list[str]
     time: str
     """UTC, ISO 8601."""
     dry_run: bool
@@ -55,7 +55,7 @@ def read_receipt(file: Path) -> Receipt:
         return msgspec.json.decode(file.read_bytes(), type=Receipt)
     except FileNotFoundError:
         raise PalateError(f"{file}: no such receipt") from None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
         raise PalateError(f"{file} is not a receipt of palate forget: {error}") from error
 
 
@@ -77,12 +77,12 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_receipt(receipt: Receipt, user: str, names: Pseudonyms, progress: Progress | None = None) -> Checked:
     """TraceSearch every place of the receipt again for the id and the words."""
-    if names.user(user) != receipt.user:
+    if names.user(user) not in receipt.users:
         raise PalateError(
             "the receipt is about another user, or was made with another key; give the same user and the same key "
             "(PALATE_PSEUDONYM_KEY or the key file)"
         )
-    search = TraceSearch(user, receipt.words, names)
+    search = TraceSearch([user], receipt.words, names)
     files = [file for place in receipt.places for file in _files(place)]
     found = []
     for number, file in enumerate(files):

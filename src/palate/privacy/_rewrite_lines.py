@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
+from palate.data import unpack
 from palate.records import PalateError
 from palate.runs import bad_line, fault_of
 
@@ -84,9 +86,16 @@ def replace(file: Path, content: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
+def remove_drafts(folder: Path, names: Iterable[str]) -> None:
+    """What a process that was killed had not renamed yet: nobody will, and it may hold anybody's texts."""
+    for name in names:
+        for draft in folder.glob(f".{glob.escape(name)}.*"):
+            draft.unlink()
+
+
 def _content(file: Path) -> bytes:
     content = file.read_bytes()
-    return gzip.decompress(content) if file.suffix == ".gz" else content
+    return unpack(content, file) if file.suffix == ".gz" else content
 
 
 def _rows(file: Path) -> Iterator[tuple[bytes, Row | None]]:
@@ -96,7 +105,7 @@ def _rows(file: Path) -> Iterator[tuple[bytes, Row | None]]:
         row = None
         try:
             row = msgspec.json.decode(line, type=Row)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if number < len(lines):
                 raise bad_line(file, number, fault_of(line, error)) from error
         yield line, row

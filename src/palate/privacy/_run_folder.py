@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ import msgspec
 
 from palate.privacy._person import Person
 from palate.privacy._places import Kind, Place, Renaming, Tally, erase_dropped_lines
-from palate.privacy._rewrite_lines import FileChange, Row, read_rows, rewrite, sha256
-from palate.runs import About, Ledger, Run, locked, open_run, write_report
+from palate.privacy._rewrite_lines import FileChange, Row, read_rows, remove_drafts, rewrite, sha256
+from palate.runs import BAD, About, Ledger, Run, locked, open_run, write_report
 
 REPORTS = ("report.html", "report.md", "results.csv", "summary.json")
 NAMES = frozenset(
@@ -30,9 +30,13 @@ def owners(run: Run[Any]) -> Iterator[tuple[str, str]]:
                 yield str(row.get("id")), str(row.get("user_id"))
 
 
-def is_shown(run: Run[Any], user: str) -> bool:
-    """Whether anything of this run shows the user, be it with somebody else's item."""
-    return any(user in _named(row) for ledger in run.ledgers for row in read_rows(run.folder / ledger.name))
+def shown_in_run(run: Run[Any], users: Collection[str]) -> set[object]:
+    """Which of the users anything of this run shows, be it with somebody else's item."""
+    found: set[object] = set()
+    for ledger in run.ledgers:
+        for row in read_rows(run.folder / ledger.name):
+            found.update(_named(row).intersection(users))
+    return found
 
 
 def shared_samples(run: Path) -> list[Path]:
@@ -40,17 +44,20 @@ def shared_samples(run: Path) -> list[Path]:
     return sorted(file.parent.resolve() for file in run.parent.glob("samples/*/samples.jsonl"))
 
 
-def erase_from_run(run: Run[Any], person: Person, *, write: bool) -> tuple[Place, list[str]]:
+def erase_from_run(
+    run: Run[Any], person: Person, *, write: bool, reports: Mapping[Path, str | None] | None = None
+) -> tuple[Place, list[str]]:
     """What was erased, and the texts that are gone.
 
     Erased are the user's items, whatever is about them, and lines of others that were made while this user's profile
     was shown as a stranger's or a neighbour's, that quote the user, or that were made from such lines. The same
-    command would make those of others again. Reports are rebuilt, or removed with the last item.
+    command would make those of others again. Reports are rebuilt, or removed with the last item: those that hold
+    lines which go, or `reports`, where an earlier call has told which they were.
     """
     if not write:
-        return _Erasure(run, person).carry_out(write=False)
+        return _Erasure(run, person).carry_out(None)
     with locked(run.folder / ledger.name for ledger in run.ledgers):  # nobody else may write meanwhile
-        return _Erasure(run, person).carry_out(write=True)
+        return _Erasure(run, person).carry_out(reports or {})
 
 
 class _Erasure:
@@ -63,14 +70,16 @@ class _Erasure:
         self._before = {ledger.name: read_rows(run.folder / ledger.name) for ledger in run.ledgers}
         items = self._about("items")
         known = {str(row.get("id")) for row in items}
-        own = {str(row.get("id")) for row in items if row.get("user_id") == person.id or person.is_in(texts_of(row))}
+        own = {str(row.get("id")) for row in items if row.get("user_id") in person.ids or person.is_in(texts_of(row))}
         self._items = own | (person.items - known)  # samples do not say whose they are
         self._rename = Renaming(self._items, (row for row in items if str(row.get("id")) not in own))
         quoting = {str(row.get("key")) for row in self._about("parts") if self._quotes(row)}
         self._views = {
             shown_by(row)
             for row in self._about("views")
-            if row.get("user_id") == person.id or person.id in neighbours_of(row) or quoting & set(_parts(row))
+            if row.get("user_id") in person.ids
+            or not person.ids.isdisjoint(neighbours_of(row))
+            or quoting & set(_parts(row))
         }
         self._anybodys = {ledger.name for ledger in run.experiment.may_tell_of_anybody(run)}
         self._lost: dict[str, set[Hashable]] = {}
@@ -83,16 +92,22 @@ class _Erasure:
             if ledger.about == "views":
                 self._shown.update(key for row in after if row is not None for key in _parts(row))
 
-    def carry_out(self, *, write: bool) -> tuple[Place, list[str]]:
-        """Write it down, so that a call that was broken off can be made again.
+    def carry_out(self, reports: Mapping[Path, str | None] | None) -> tuple[Place, list[str]]:
+        """Write it down, with these reports made anew, or say what would be written where there are none.
 
         Old reports go first. What was made goes before what it was made from, and items last: they tell whose
         everything is.
         """
-        run, tally = self._run, Tally()
+        run, tally, write = self._run, Tally(), reports is not None
         tally.counts = self._counts
-        changed = any(self._after[name] != rows for name, rows in self._before.items())
-        reports = remove_reports(run, write=write) if changed else {}
+        if reports is None:
+            changed = any(self._after[name] != rows for name, rows in self._before.items())
+            reports = reports_of(run) if changed else {}
+        if write:
+            names = [ledger.name for ledger in run.ledgers]
+            remove_drafts(run.folder, [*REPORTS, *names, *(name + BAD for name in names)])
+            for report in reports:
+                report.unlink(missing_ok=True)
         made_last_first = run.ledgers[::-1]
         for ledger in sorted(made_last_first, key=lambda ledger: ledger.about == "items"):
             tally.changed(_rewrite_as(run.folder / ledger.name, self._after[ledger.name], write=write))
@@ -124,7 +139,7 @@ class _Erasure:
             return str(row.get("key")) not in self._shown
         return (
             str(row.get("item")) in self._items
-            or self._person.id in (row.get("user_id"), row.get("stranger"), *neighbours_of(row))
+            or not self._person.ids.isdisjoint((row.get("user_id"), row.get("stranger"), *neighbours_of(row)))
             or bool(self._views & set(shown_in(row)))
             or self._quotes(row)
             or ledger.name in self._anybodys
@@ -140,7 +155,7 @@ class _Erasure:
         shown = [
             entry
             for entry in entries_of(row)
-            if entry.get("user_id") == self._person.id or self._views & set(shown_in(entry, row))
+            if entry.get("user_id") in self._person.ids or self._views & set(shown_in(entry, row))
         ]
         self._counts[f"entries of {ledger.label}"] += len(shown)
         self._texts += texts_of(shown)
@@ -165,13 +180,9 @@ def _rewrite_as(file: Path, after: Iterable[Row | None], *, write: bool) -> File
     return rewrite(file, change, write=write, keep_empty=True)
 
 
-def remove_reports(run: Run[Any], *, write: bool) -> dict[Path, str | None]:
-    """The reports that were there, with their hashes."""
-    before = {run.folder / name: sha256(run.folder / name) for name in REPORTS if (run.folder / name).is_file()}
-    if write:
-        for file in before:
-            file.unlink()
-    return before
+def reports_of(run: Run[Any]) -> dict[Path, str | None]:
+    """The reports that are there, with their hashes."""
+    return {run.folder / name: sha256(run.folder / name) for name in REPORTS if (run.folder / name).is_file()}
 
 
 def remake_reports(run: Run[Any], before: Mapping[Path, str | None], *, write: bool) -> list[FileChange]:

@@ -1,8 +1,7 @@
-"""Looking for a user in files: by id, and by keyed hashes of their words, so that no text need be kept for it."""
+"""Looking for users in files: by id, and by keyed hashes of their words, so that no text need be kept for it."""
 
 from __future__ import annotations
 
-import gzip
 import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from palate.data import Pseudonyms
+from palate.data import Pseudonyms, unpack
 from palate.privacy._person import SHORTEST, Person
 from palate.records import PalateError
 
@@ -55,22 +54,23 @@ def searched_files(folder: Path) -> list[Path]:
 
 
 class TraceSearch:
-    """Looks through files for one user."""
+    """Looks through files for one user, or several at once."""
 
-    def __init__(self, user: str, traces: Iterable[str], names: Pseudonyms) -> None:
-        self._user = user
+    def __init__(self, users: Iterable[str], traces: Iterable[str], names: Pseudonyms) -> None:
+        self._users = frozenset(users)
         self._traces = frozenset(traces)
         self._names = names
         self._seen: dict[int, int] = {}
-        self._distinct = len(user) > 3 and bool(_UNLIKE_A_WORD.search(user))
-        self._id = re.compile(rf"(?<![^\W_]){re.escape(user)}(?![^\W_])")
+        self._ids = _pattern(self._users)
+        self._distinct = _pattern(user for user in self._users if len(user) > 3 and _UNLIKE_A_WORD.search(user))
+        """Ids that are no words of a language, and so are looked for in texts, too."""
 
     def file(self, path: Path) -> Trace:
         """How often the id and pieces of texts are in one file."""
         try:
             content = path.read_bytes()
             if path.suffix == ".gz":
-                content = gzip.decompress(content)
+                content = unpack(content, path)
         except (OSError, EOFError) as error:
             raise PalateError(f"{path} cannot be searched: {error}") from error
         ids = texts = 0
@@ -80,9 +80,9 @@ class TraceSearch:
         return Trace(path=str(path), ids=ids, texts=texts)
 
     def _names_user(self, name: str | None, text: str) -> int:
-        if self._distinct or name in ID_FIELDS:
-            return len(self._id.findall(text))
-        return int(name is not None and text == self._user)
+        if name in ID_FIELDS:
+            return len(self._ids.findall(text))
+        return len(self._distinct.findall(text)) or int(name is not None and text in self._users)
 
     def _pieces(self, text: str) -> int:
         if not self._traces or len(text) < SHORTEST:
@@ -93,6 +93,12 @@ class TraceSearch:
         return self._seen[key]
 
 
+def _pattern(ids: Iterable[str]) -> re.Pattern[str]:
+    """Finds any of the ids where it stands alone; of none, nothing."""
+    either = "|".join(map(re.escape, sorted(ids, key=len, reverse=True)))
+    return re.compile(rf"(?<![^\W_])(?:{either})(?![^\W_])" if either else r"(?!)")
+
+
 def _strings(name: str, content: bytes) -> Iterator[tuple[str | None, str]]:
     """Every text of a file with the field it stands in; no field where the file has none."""
     if name.endswith((".json", ".jsonl")):
@@ -100,7 +106,7 @@ def _strings(name: str, content: bytes) -> Iterator[tuple[str | None, str]]:
         for line in lines:
             try:
                 yield from _walk("", msgspec.json.decode(line))
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 yield None, line.decode("utf-8", "replace")
     else:
         text = content.decode("utf-8", "replace")

@@ -2,10 +2,12 @@
 
 from palate.records._asks import Ask, Part, PartKind, Rating, RewardModel, View
 from palate.records._benchmark import Aspect, Benchmark, Card, Comparison, Completion, Privileged
+from palate.records._cache import cache_folder, unfinished_erasures
 from palate.records._critic import Critic, Draft, Grade
 from palate.records._errors import PalateError, describe_error
 from palate.records._order import Dated, came_before
 from palate.records._people import Judgement, Post, User
+from palate.records._printable import escaped_json, printable
 from palate.records._registry import Found, Registry
 from palate.records._spec import Spec, parse_spec, unknown_name
 
@@ -33,8 +35,12 @@ __all__ = [
     "Spec",
     "User",
     "View",
+    "cache_folder",
     "came_before",
     "describe_error",
+    "escaped_json",
     "parse_spec",
+    "printable",
+    "unfinished_erasures",
     "unknown_name",
 ]

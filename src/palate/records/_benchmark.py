@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import groupby
 
 import msgspec
 
 from palate.records._people import User
 
 
-class Aspect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Aspect(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
     """One line of the rubric that this user would judge an answer by."""
 
     aspect: str
@@ -19,7 +20,7 @@ class Aspect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: str | None = None
 
 
-class Privileged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Privileged(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
     """Facts that never reach a reward model, except through the view named `oracle`."""
 
     narrative: str | None = None
@@ -35,7 +36,7 @@ def _share_nothing(item: Comparison | Completion) -> None:
         msgspec.structs.force_setattr(item, "privileged", _NOTHING)
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Comparison(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
     """One user, one prompt, two or more responses, and the index that this user preferred."""
 
     id: str
@@ -45,6 +46,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     preferred: int
     category: str | None = None
     difficulty: str | None = None
+    contrast: str | None = None
+    """How the rejected response was made to differ, such as `violates`, `ignores`, `avoid` or `twins`."""
     twin: str | None = None
     """Id of the comparison with the same responses and the opposite label."""
     group: str | None = None
@@ -69,7 +72,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.responses[: self.preferred] + self.responses[self.preferred + 1 :]
 
 
-class Completion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Completion(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
     """One user, one prompt, and the text that this user really wrote."""
 
     id: str
@@ -113,15 +116,23 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def content_hash(self) -> str:
         """SHA-256 over every user, comparison and completion, whatever their order in the files."""
-        return _content_hash(self.users.values(), self.comparisons, self.completions)
+        return _content_hash([*self.users.values()], self.comparisons, self.completions)
 
 
-def _content_hash(*collections: Iterable[User | Comparison | Completion]) -> str:
+_TELLING = 96
+"""Bytes that mostly tell two records apart: they begin with their ids."""
+
+
+def _content_hash(*collections: Sequence[User | Comparison | Completion]) -> str:
+    """Of every record as JSON, in the order of those texts. They are sorted by their beginnings, and made again to be
+    hashed, so that a large benchmark is not held in memory twice."""
     encoder = msgspec.json.Encoder(order="deterministic")
     digest = hashlib.sha256()
     for collection in collections:
-        for record in sorted(encoder.encode(record) for record in collection):
-            digest.update(record)
-            digest.update(b"\n")
+        order = sorted((encoder.encode(record)[:_TELLING], place) for place, record in enumerate(collection))
+        for _, alike in groupby(order, key=lambda entry: entry[0]):
+            for record in sorted(encoder.encode(collection[place]) for _, place in alike):
+                digest.update(record)
+                digest.update(b"\n")
         digest.update(b"\x00")
     return digest.hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Post(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Post(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
     """One text that a user wrote before."""
 
     id: str
@@ -17,7 +17,7 @@ class Post(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     category: str | None = None
 
 
-class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Judgement(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
     """One choice that a user made before: a prompt, what was offered, what they took and why."""
 
     prompt: str
@@ -40,7 +40,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.responses[: self.preferred] + self.responses[self.preferred + 1 :]
 
 
-class User(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class User(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
     """A stable id with what is known of the person."""
 
     id: str

@@ -9,6 +9,9 @@ import msgspec
 
 from palate.records._errors import PalateError
 
+NOT_FINITE = ("inf", "infinity", "nan")
+"""What Python reads as a number that no option means: it would pass every check for being large enough."""
+
 
 class Spec(msgspec.Struct, frozen=True):
     """A name with an optional argument and options: `name:argument,key=value,key=value`.
@@ -35,6 +38,8 @@ def parse_spec(text: str) -> Spec:
             raise PalateError(f"cannot read {piece!r} in {text!r}: options are written key=value")
         if key.strip() in options:
             raise PalateError(f"option {key.strip()!r} is given twice in {text!r}")
+        if value.strip().lower().lstrip("+-") in NOT_FINITE:
+            raise PalateError(f"option {key.strip()}={value} in {text!r}: expected a finite number")
         options[key.strip()] = value
     return Spec(name.strip(), argument if colon else None, options)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 import time
@@ -15,8 +14,6 @@ import msgspec
 from palate.records import Ask, PalateError, Rating, RewardModel
 from palate.rewards import rate
 from palate.serve._profiles import Profiles, names_user_only
-
-log = logging.getLogger(__name__)  # without the words of errors, which may quote what is known of a person
 
 MAX_CHARACTERS = 4_000_000
 """Of the texts in one batch: beyond it nothing is gained, and the first in the batch wait for the last."""
@@ -119,7 +116,6 @@ class Batcher:
             ratings = iter(self._rate([ask for job in batch for ask in job.asks]))
         except BaseException as error:
             if len(batch) == 1:
-                log.error("%s failed on a request (%s); the answer says why", self.model.name, type(error).__name__)
                 batch[0].answer.set_exception(_told(self.model, error))
                 return
             for job in batch:

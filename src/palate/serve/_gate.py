@@ -1,18 +1,22 @@
-"""What every request passes before anything is made of it: token, room in the queue, size, UTF-8."""
+"""What every request passes before anything is made of it: host, token, room in the queue, size, UTF-8."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import hmac
+import ipaddress
+import logging
+import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
 import msgspec
 
+from palate.records import printable
 from palate.serve._models import Metrics
+from palate.serve._tokens import EVERYBODY, Grant, matching_grant
+
+log = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -21,6 +25,11 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SECONDS_FOR_BODY = 60.0
+BODIES_HELD = 16
+"""Together, the bodies that are held may be as large as so many of the largest."""
+GRANT = "palate.grant"
+"""Under which a request carries what its token allows."""
+LONGEST_LOGGED = 2_000
 DISCARDED = 2**28
 """So much of a body that is too large is read and thrown away: a client that is still sending hears no answer."""
 RETRY_AFTER = "1"
@@ -39,13 +48,23 @@ class RefusedRequest(Exception):  # noqa: N818 - an answer, not an error
 class Gate:
     """Refuses what must not reach the model, and counts what passes."""
 
-    def __init__(self, app: App, *, metrics: Metrics, token: str | None, queue: int, max_bytes: int) -> None:
+    def __init__(
+        self,
+        app: App,
+        *,
+        metrics: Metrics,
+        grants: Sequence[Grant],
+        queue: int,
+        max_bytes: int,
+        host: str = "localhost",
+    ) -> None:
         self._app = app
         self._metrics = metrics
-        self._token = token.encode() if token else None
+        self._grants = grants
         self._queue = queue
         self._max_bytes = max_bytes
-        self._held = 0
+        self._host = host.lower()
+        self._held = self._bytes_held = 0
         self.draining = False
         """Set when the server is told to stop: what was taken is finished, and nothing new is taken."""
 
@@ -57,34 +76,59 @@ class Gate:
         started = time.perf_counter()
         answer = _Response(send, _header(scope, b"x-request-id"))
         try:
-            self._admit(scope)
+            scope[GRANT] = self._admit(scope)
             if scope["method"] in ("GET", "HEAD"):
                 await self._app(scope, receive, answer)
             else:
                 await self._hold(scope, receive, answer)
         except RefusedRequest as refused:
             await answer.refuse(refused)
+        except Exception as error:
+            if answer.status:
+                raise
+            await answer.refuse(RefusedRequest(500, f"the server failed; {log_failure(error)}"))
         finally:
             route = getattr(scope.get("route"), "path", "none")
             self._metrics.requests.labels(answer.method(scope), route, str(answer.status)).inc()
             self._metrics.seconds.labels(route).observe(time.perf_counter() - started)
 
-    def _admit(self, scope: Scope) -> None:
-        if self._token and not _may_enter(_header(scope, b"authorization"), self._token):
+    def _admit(self, scope: Scope) -> Grant:
+        """What this request may do; refused if it may do nothing."""
+        names = [name for name, _ in scope["headers"]]
+        if b"transfer-encoding" in names and b"content-length" in names:
+            raise RefusedRequest(400, "Content-Length and Transfer-Encoding exclude each other", connection="close")
+        grant: Grant | None = EVERYBODY
+        if self._grants:
+            grant = matching_grant(_header(scope, b"authorization"), self._grants)
+        elif not _is_local(_header(scope, b"host"), self._host):
+            raise RefusedRequest(
+                421,
+                "without a token this server answers only to localhost, so that no web page can reach it under "
+                "another name",
+            )
+        if grant is None:
             raise RefusedRequest(401, "a bearer token is needed, and this is not it", www_authenticate="Bearer")
         if self.draining:
             raise RefusedRequest(503, "the server is shutting down", retry_after=RETRY_AFTER, connection="close")
+        return grant
 
     async def _hold(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._held >= self._queue:
             raise RefusedRequest(503, f"{self._held} requests are waiting already", retry_after=RETRY_AFTER)
+        media = _header(scope, b"content-type").partition(";")[0].strip().lower()
+        if media != "application/json":  # a web page may send other types to any server, without leave
+            raise RefusedRequest(415, "send JSON, with the header Content-Type: application/json")
         self._held += 1
         self._metrics.held.set(self._held)
+        size = 0
         try:
             body = await self._body(scope, receive)
+            size = len(body)
+            self._bytes_held += size
             await self._app(scope, _replay(body, receive), send)
         finally:
             self._held -= 1
+            self._bytes_held -= size
             self._metrics.held.set(self._held)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
@@ -116,6 +160,13 @@ class Gate:
             size += len(chunk)
             if size <= self._max_bytes:
                 body += chunk
+                if self._bytes_held + size > BODIES_HELD * self._max_bytes:
+                    raise RefusedRequest(
+                        503,
+                        "the requests that wait are too large together",
+                        retry_after=RETRY_AFTER,
+                        connection="close",
+                    )
             else:
                 body.clear()
             if size > DISCARDED or (size > self._max_bytes and not message.get("more_body")):
@@ -156,18 +207,28 @@ def _header(scope: Scope, name: bytes) -> str:
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
 
 
-def _may_enter(authorization: str, token: bytes) -> bool:
-    """A bearer token, or the token as the password of an address: some trainers take an address only."""
-    kind, _, given = authorization.partition(" ")
-    secret = given.strip().encode("latin-1")
-    if kind.lower() == "basic":
-        try:
-            secret = base64.b64decode(secret, validate=True).partition(b":")[2]
-        except binascii.Error:
-            return False
-    elif kind.lower() != "bearer":
+def _is_local(host: str, own: str) -> bool:
+    """Whether a Host header names this machine: another name would be a page's, led here by its name server.
+
+    >>> [_is_local(host, "box") for host in ("localhost:8300", "[::1]:8300", "127.0.0.2", "box", "", "evil.example")]
+    [True, True, True, True, True, False]
+    """
+    name = host.lower()
+    name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+    if name.rstrip(".") in ("", "localhost", own):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
         return False
-    return hmac.compare_digest(secret, token)
+
+
+def log_failure(error: BaseException) -> str:
+    """Write down what went wrong, which may quote what is known of a person; the client gets a reference to it."""
+    reference = secrets.token_hex(6)
+    words = printable(f"{type(error).__name__}: {error}")[:LONGEST_LOGGED]
+    log.error("reference %s: %s", reference, words)
+    return f"the server's log says why under the reference {reference}"
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -18,13 +19,10 @@ import msgspec
 from palate.engine import require
 from palate.records import PalateError
 from palate.serve._profiles import Profiles
+from palate.serve._tokens import TOKEN_VARIABLE, Grant, environment_grant, read_grants
 
 if TYPE_CHECKING:
     from palate.serve._models import Served
-
-TOKEN_VARIABLE = "PALATE_SERVE_TOKEN"
-SHORTEST_TOKEN = 16
-BACKLOG = 2048
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +40,12 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Largest request body in bytes."""
     max_responses: int = 4096
     """The most responses in one request."""
+    connections: int = 4096
+    """Connections at a time; fewer where the process may not open as many files."""
+    head_seconds: float = 10.0
+    """Seconds for the head of a request; a slower connection is closed."""
+    token_file: Path | None = None
+    """TOML file of tokens, each with the users that it may name."""
 
 
 def serve(
@@ -61,18 +65,40 @@ def serve(
     import uvicorn
 
     from palate.serve._app import make_app
+    from palate.serve._connections import (
+        ACCEPTED_AT_A_TIME,
+        GuardedServer,
+        affordable_connections,
+        guarded,
+        seldom_logged,
+    )
     from palate.serve._gate import Gate
     from palate.serve._models import Metrics, Models
 
     chosen = _checked(settings or ServeSettings())
     models = Models(reward_models)
     with _listen(chosen) as listener:
-        token, address = _token(listener), _address(listener)
+        grants, address = _grants(listener, chosen.token_file), _address(listener)
         metrics = Metrics()
         app = make_app(models, metrics, max_responses=chosen.max_responses)
-        gate = Gate(app, metrics=metrics, token=token, queue=chosen.queue, max_bytes=chosen.max_bytes)
-        config = uvicorn.Config(gate, log_level="warning", access_log=False, lifespan="off", backlog=BACKLOG)
-        server = uvicorn.Server(config)
+        gate = Gate(
+            app,
+            metrics=metrics,
+            grants=grants,
+            queue=chosen.queue,
+            max_bytes=chosen.max_bytes,
+            host=chosen.host,
+        )
+        config = uvicorn.Config(
+            gate,
+            http=guarded(affordable_connections(chosen.connections), chosen.head_seconds),
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            backlog=ACCEPTED_AT_A_TIME,
+        )
+        server = GuardedServer(config)
 
         def stop(number: int, frame: FrameType | None) -> None:
             gate.draining = True
@@ -81,7 +107,7 @@ def serve(
                 raise KeyboardInterrupt  # out of whatever is being loaded
 
         try:
-            with _on_signal(stop), closing(models), ThreadPoolExecutor(1, "palate-http") as thread:
+            with _on_signal(stop), seldom_logged(), closing(models), ThreadPoolExecutor(1, "palate-http") as thread:
                 running = thread.submit(server.run, sockets=[listener])
                 try:
                     models.load(
@@ -116,11 +142,13 @@ def _on_signal(stop: Callable[[int, FrameType | None], None]) -> Iterator[None]:
 
 
 def _checked(settings: ServeSettings) -> ServeSettings:
-    for name in ("batch", "queue", "max_bytes", "max_responses"):
+    for name in ("batch", "queue", "max_bytes", "max_responses", "connections"):
         if getattr(settings, name) < 1:
             raise PalateError(f"--{name.replace('_', '-')} is a number from 1")
     if not 0 <= settings.wait <= 10:
         raise PalateError("--max-wait-ms is a number from 0 to 10000")
+    if not 0 < settings.head_seconds <= 3600:
+        raise PalateError("--header-timeout is a number of seconds above 0 and up to 3600")
     if not 0 <= settings.port <= 65535:
         raise PalateError("--port is a number from 0 to 65535; 0 takes any that is free")
     return settings
@@ -139,7 +167,7 @@ def _listen(settings: ServeSettings) -> socket.socket:
         if os.name == "posix":  # so that a server that was killed can be started again at once
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(BACKLOG)
+        listener.listen()
     except OSError as error:
         listener.close()
         raise PalateError(
@@ -148,18 +176,18 @@ def _listen(settings: ServeSettings) -> socket.socket:
     return listener
 
 
-def _token(listener: socket.socket) -> str | None:
+def _grants(listener: socket.socket, token_file: Path | None) -> list[Grant]:
+    """What each token allows; none on loopback, where everybody on the machine may ask."""
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
-    if not token:
-        if ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
-            return None
+    grants = read_grants(token_file) if token_file else []
+    if token:
+        grants.append(environment_grant(token))
+    if not grants and not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
         raise PalateError(
             "a server that others can reach needs a token: set the environment variable "
-            f"{TOKEN_VARIABLE}, for instance to what `openssl rand -hex 16` prints"
+            f"{TOKEN_VARIABLE}, for instance to what `openssl rand -hex 16` prints, or name a file with --token-file"
         )
-    if len(token) < SHORTEST_TOKEN or not all("!" <= character <= "~" for character in token):
-        raise PalateError(f"{TOKEN_VARIABLE} has to hold {SHORTEST_TOKEN} plain characters or more")
-    return token
+    return grants
 
 
 def _address(listener: socket.socket) -> str:

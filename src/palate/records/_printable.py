@@ -1,0 +1,29 @@
+"""Other people's text in a terminal, a table, a log or an error: it may not move the cursor, colour or reorder."""
+
+import re
+
+REPLACEMENT = "\ufffd"
+_HARMFUL = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # control characters, escape sequences among them
+    "\ud800-\udfff"  # halves of characters, which cannot be written
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # the direction of writing
+    "\u2028\u2029]"  # other line ends
+)
+
+
+def printable(text: str, keep: str = "\n\t") -> str:
+    r"""The text with a replacement character for everything that a terminal or an editor would obey, not show.
+
+    >>> printable("ann\x1b[2J\u202e")
+    'ann�[2J�'
+    """
+    return _HARMFUL.sub(lambda found: found[0] if found[0] in keep else REPLACEMENT, text)
+
+
+def escaped_json(text: str) -> str:
+    r"""JSON with the same characters written as escapes: it reads back as the same value.
+
+    >>> escaped_json('{"id": "\x9b2J"}')
+    '{"id": "\\u009b2J"}'
+    """
+    return _HARMFUL.sub(lambda found: found[0] if found[0] in "\n\t" else f"\\u{ord(found[0]):04x}", text)
