@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # torch is installed first and by its exact version, so that nothing pulls a build for another machine.
 TORCH := torch==2.13.0
+# Everything else has the versions that the tests were run with.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: run test lint docs setup clean
 
@@ -26,12 +28,12 @@ setup: .venv/ready-to-test  ## everything a contributor needs
 clean:
 	rm -rf .venv site runs
 
-.venv/ready-to-run: pyproject.toml
+.venv/ready-to-run: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[local]'
+	$(INSTALL) $(TORCH)
+	$(INSTALL) --editable '.[local]'
 	touch $@
 
 .venv/ready-to-test: .venv/ready-to-run
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[local,train,privacy,downstream,serve,hub,dev,docs]'
+	$(INSTALL) --editable '.[local,train,privacy,downstream,serve,collect,postgres,build,hub,dev,docs]'
 	touch $@

@@ -121,12 +121,13 @@ def tokens_from(texts: Sequence[str], start: int, tokenizer: Any) -> Iterator[in
 
 def one_at_a_time(spec: str, port: int) -> None:
     """The other server: the same model and protocol, one request at a time."""
+    import msgspec
     import uvicorn
-    from fastapi import FastAPI
+    from fastapi import FastAPI, Request, Response
 
     from palate.records import Ask
     from palate.rewards import make_reward_model, rate
-    from palate.serve._wire import AskRequest, RatingAnswer, RatingModel
+    from palate.serve._wire import AskRequest, ratings_body
 
     model = make_reward_model(spec)
     rate(model, [Ask(id="warm-up", prompt="Hello?", responses=("Hello.",))])
@@ -136,12 +137,12 @@ def one_at_a_time(spec: str, port: int) -> None:
     async def ready() -> dict[str, str]:
         return {"model": model.name}
 
-    async def rate_asks(request: AskRequest) -> RatingAnswer:
-        asks = [line.ask() for line in request.asks]
+    async def rate_asks(request: Request) -> Response:
+        asks = msgspec.json.decode(await request.body(), type=AskRequest).to_asks()
         ratings = await asyncio.wrap_future(worker.submit(rate, model, asks))
-        return RatingAnswer(ratings=[RatingModel.of(ask.id, one) for ask, one in zip(asks, ratings, strict=True)])
+        return Response(ratings_body(asks, ratings), media_type="application/json")
 
-    rate_asks.__annotations__ = {"request": AskRequest, "return": RatingAnswer}
+    rate_asks.__annotations__ = {"request": Request, "return": Response}
     app.post("/")(rate_asks)
     uvicorn.run(app, port=port, log_level="warning", access_log=False)
 

@@ -43,7 +43,7 @@ def test_sound_data_has_no_faults(tmp_path: Path) -> None:
 
 def test_every_error_is_listed_with_its_line(tmp_path: Path) -> None:
     found = said(tmp_path, [row(1), row(1), row(2, question=3), row(4, responses=["a", "b"], preferred=9)])
-    assert "error comparisons.jsonl:2: field 'id': 'q1' is already used line 1" in found
+    assert "error comparisons.jsonl:2: field 'id': 'q1' is already used in line 1" in found
     assert "error comparisons.jsonl:3: field 'question': expected a string" in found
     assert "error comparisons.jsonl:4: field 'preferred': 9 is out of range" in found
 

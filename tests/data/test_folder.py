@@ -81,7 +81,7 @@ def test_gzipped_files_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
         ('{"id": "q2", ', "comparisons.jsonl:2: broken JSON"),
         ('"q2"', "comparisons.jsonl:2: expected an object, got a string"),
         ({"id": "q2"}, "comparisons.jsonl:2: field 'user_id': is missing"),
-        (ROW, "comparisons.jsonl:2: field 'id': 'q1' is already used line 1"),
+        (ROW, "comparisons.jsonl:2: field 'id': 'q1' is already used in line 1"),
         (ROW | {"id": "q2", "user_id": "bob"}, "comparisons.jsonl:2: field 'user_id': no user 'bob'"),
         (ROW | {"id": "q2", "responses": ["a", "b"], "preferred": 2}, "field 'preferred': 2 is out of range"),
         (ROW | {"id": "q2", "responses": ["a"], "preferred": 0}, "field 'responses': 1 given"),

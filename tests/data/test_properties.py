@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 from pathlib import Path
 
+import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +25,7 @@ from palate.records import (
     Post,
     Privileged,
     User,
+    _benchmark,
 )
 
 QUICK = settings(max_examples=100, deadline=None)
@@ -225,3 +229,16 @@ def test_a_date_is_normalised_once(moment: object) -> None:
     except (ValueError, OverflowError):
         return
     assert normalise_date(once) == once
+
+
+@QUICK
+@given(benchmark=benchmarks(), telling=st.sampled_from([3, 20, 96]))
+def test_the_hash_is_of_all_records_in_the_order_of_their_texts(benchmark: Benchmark, telling: int) -> None:
+    encoder = msgspec.json.Encoder(order="deterministic")
+    digest = hashlib.sha256()
+    for records in (benchmark.users.values(), benchmark.comparisons, benchmark.completions):
+        texts = sorted(encoder.encode(record) for record in records)
+        digest.update(b"".join(text + b"\n" for text in texts) + b"\x00")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_benchmark, "_TELLING", telling)
+        assert benchmark.content_hash == digest.hexdigest()

@@ -111,7 +111,9 @@ def test_a_column_that_only_sounds_like_a_date_is_left_alone_and_named(odd: obje
 
 def test_a_table_without_users_asks_for_the_column(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "prefs.jsonl", ROWS)
-    with pytest.raises(PalateError, match=r"user=COLUMN. Columns found: chosen, kind, prompt, rejected, when, who"):
+    with pytest.raises(
+        PalateError, match=r"user=COLUMN, or user=none if .* Columns found: chosen, kind, prompt, rejected, when, who"
+    ):
         load_benchmark(path)
     with pytest.raises(PalateError, match="no column 'writer' for the user"):
         load_benchmark(f"{path},user=writer")

@@ -38,6 +38,7 @@ pytest.importorskip("torch")
 
 from palate.downstream.ppo._policy_model import open_policy_model
 from palate.downstream.reach._gradient import PolicyGradient, ReadText
+from palate.downstream.reach._sketch import SketchedGradient
 
 NAN = np.nan
 
@@ -458,3 +459,47 @@ def test_where_memory_ends_half_as_many_texts_are_read(
     monkeypatch.setattr(policy, "read", once)
     found = gradient.slopes(range(9), paid, range(9, 18), lambda part: None)
     assert np.abs(found - expected).max() < 1e-2 * np.abs(expected).max()
+
+
+def test_a_sketch_that_shortens_nothing_gives_the_same_slopes(tiny_models: TinyModels) -> None:
+    policy = f"{tiny_models.causal()},device=cpu"
+    texts, source, target = written(), range(9), range(9, 18)
+    paid = np.random.default_rng(1).normal(size=9)
+    exact = PolicyGradient(open_policy_model(policy), texts, temperature=0.7).slopes(
+        source, paid, target, lambda part: None
+    )
+    sketched = SketchedGradient(open_policy_model(policy), texts, temperature=0.7, size=10_000)
+    told: list[float] = []
+    assert np.abs(sketched.slopes(source, paid, target, told.append) - exact).max() < 0.01 * np.abs(exact).max()
+    assert told[-1] == 1
+    told.clear()
+    assert not sketched.slopes(source, 0 * paid, target, told.append).any()
+    assert not told  # texts are read once, for all rewards
+
+
+def test_the_error_of_a_sketch_falls_with_its_size(tiny_models: TinyModels) -> None:
+    policy = open_policy_model(f"{tiny_models.causal()},device=cpu")
+    texts = written(items=20)
+    everything = range(len(texts))
+    paid = np.random.default_rng(1).normal(size=len(texts))
+
+    def slopes(size: int) -> Floats:
+        sketched = SketchedGradient(policy, texts, temperature=1.0, size=size)
+        return sketched.slopes(everything, paid, everything, lambda part: None)
+
+    exact = slopes(10_000)
+    small, large = (np.abs(slopes(size) - exact).mean() / np.abs(exact).mean() for size in (4, 24))
+    assert large < 0.8 * small
+    assert large < 0.3
+
+
+def test_reach_by_sketches_is_about_the_same_and_says_so(
+    tiny_models: TinyModels, summary: ReachSummary, tmp_path: Path
+) -> None:
+    sketched = told(tiny_models.causal(), REWARDS, tmp_path, sketch=32)
+    assert sketched.sketch == 32 and summary.sketch is None
+    for name, exact in by_name(summary).items():
+        if exact.reach is not None:
+            assert difference(by_name(sketched)[name].reach) == pytest.approx(exact.reach.difference, abs=0.1)
+    with pytest.raises(PalateError, match="--sketch must be at least 4"):
+        told(tiny_models.causal(), REWARDS, tmp_path, sketch=1)

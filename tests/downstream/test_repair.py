@@ -13,7 +13,7 @@ pytest.importorskip("rouge_score", reason="the critic reference needs .[downstre
 
 from palate.cli import main
 from palate.data import load_benchmark
-from palate.downstream import Drawing, Guiding, Training, best_of_n, guide, ppo, steer
+from palate.downstream import Drawing, Guiding, Training, best_of_n, guide, ppo, reach, steer
 from palate.evaluation import evaluate
 from palate.personal import train
 from palate.records import Benchmark, PalateError
@@ -21,7 +21,7 @@ from palate.runs import open_run, repair_run
 from tiny_models import TinyModels
 
 CRITIC = "reference:rouge1,encoder=none"
-KINDS = ["eval", "train", "bon", "guide", "steer", "ppo"]
+KINDS = ["eval", "train", "bon", "guide", "steer", "reach", "ppo"]
 Make = Callable[[Path], str]
 
 
@@ -49,6 +49,9 @@ def makers(tiny_models: TinyModels) -> dict[str, Make]:
         "steer": lambda out: steer(
             few(), policy, ["overlap"], critic=CRITIC, views=["posts:1"], in_context=["posts:1"], drawing=drawing,
             top_k=2, limit=4, out=out,
+        ).run,
+        "reach": lambda out: reach(
+            few(), policy, ["overlap"], CRITIC, view="posts:1", drawing=drawing, limit=6, out=out
         ).run,
         "ppo": lambda out: ppo(
             few(), policy, "overlap", CRITIC, view="posts:1", out=out,

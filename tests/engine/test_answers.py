@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sqlite3
 import subprocess
 import sys
@@ -208,3 +209,33 @@ def test_a_killed_process_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert sum(after["answered"].values()) - sum(before["answered"].values()) == 250 - kept
     assert json.loads(done.stdout) == [[f"{digest(f'prompt {number}')} 0"] for number in range(250)]
     print(f"killed after {len(before['answered'])} answers, {kept} of them kept; then {250 - kept} were asked")
+
+
+def test_erasing_fails_while_a_reader_keeps_the_text_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("palate.engine._answers.PATIENCE", 0.1)
+    file = tmp_path / "answers.sqlite"
+    cache = AnswerCache(file)
+    cache.put([(b"key", '"They wrote: quinces"')])
+    reader = sqlite3.connect(file, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM answers").fetchall()
+    with pytest.raises(PalateError, match="another process still reads"):
+        cache.erase()
+    reader.close()
+    assert cache.erase() == 0
+    cache.close()
+    assert not [one for one in tmp_path.iterdir() if b"quinces" in one.read_bytes()]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs file modes")
+def test_only_the_owner_may_read_answers(tmp_path: Path) -> None:
+    file = tmp_path / "cache" / "answers.sqlite"
+    cache = AnswerCache(file)
+    cache.put([(b"key", "{}")])
+    assert {one.stat().st_mode & 0o077 for one in (*file.parent.iterdir(), file.parent)} == {0}
+    cache.close()
+    file.chmod(0o664)
+    AnswerCache(file).close()
+    assert file.stat().st_mode & 0o777 == 0o660  # a group that shares it on purpose still does

@@ -143,3 +143,24 @@ def test_the_built_in_encoder_comes_from_the_hub_when_it_answers(
             [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True, timeout=900
         )
     assert done.stdout.strip() == minilm._folder.name, done.stderr
+
+
+def test_every_file_of_the_built_in_encoder_is_checked(tmp_path: Path) -> None:
+    from palate.engine._weights import BUILT_IN, BuiltIn, _check_files, file_sha256
+    from palate.records import PalateError
+
+    known = BUILT_IN["minilm"]
+    assert {"tokenizer.json", "vocab.txt", "config.json", "modules.json", "1_Pooling/config.json"} <= known.files.keys()
+    assert all(len(expected) == 64 for expected in known.files.values())
+    for name in (*known.files, known.weights):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    hashes = {name: file_sha256(tmp_path / name) for name in known.files}
+    weights = file_sha256(tmp_path / known.weights)
+    model = BuiltIn(repository="r", package="p", folder="f", files=hashes, weights=known.weights, sha256=weights)
+    _check_files(model, tmp_path)
+    for name in hashes:
+        (tmp_path / name).write_text("something else")
+        with pytest.raises(PalateError, match="is not the file it should be"):
+            _check_files(model, tmp_path)
+        (tmp_path / name).write_text(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import pickle
 import socket
@@ -355,3 +356,42 @@ def test_a_real_llama_cpp_server() -> None:
         assert isinstance(long, Failure)
         assert "context" in long.reason
         print(json.dumps([begun[0].text, plain[0].text, [s.text for s in samples], long.reason]), model.status())
+
+
+def written(*tokens: tuple[str, dict[str, float]]) -> dict[str, object]:
+    """A reply whose tokens have these alternatives."""
+    content = [
+        {
+            "token": token,
+            "top_logprobs": [{"token": text, "logprob": math.log(share)} for text, share in likely.items()],
+        }
+        for token, likely in tokens
+    ]
+    return {"choices": [{"message": {"content": ""}, "logprobs": {"content": content}}]}
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        [("[[", {"[[": 0.9, "[": 0.1}), ("B", {"B": 0.6, "A": 0.2}), ("]]", {"]]": 1.0})],
+        [("[", {"[": 1.0}), ("[", {"[": 1.0}), ("B", {" B": 0.6, "A": 0.2})],
+        [("[[B", {"[[B": 0.6, "[[A": 0.2})],
+        [("[[B]]", {"[[B]]": 0.6, "[[A]]": 0.2})],
+        [("B", {"B": 0.6, "A": 0.2})],
+    ],
+)
+def test_a_server_that_writes_the_opening_itself_is_read_after_it(tokens: list[tuple[str, dict[str, float]]]) -> None:
+    chosen = read_chosen(written(*tokens), ("A", "B"), "[[")
+    assert chosen is not None
+    assert chosen.probabilities == pytest.approx((0.25, 0.75))
+
+
+def test_without_prefill_there_is_one_instruction_and_room_to_follow_it() -> None:
+    from palate.engine._chat_api import Dialect
+
+    request = choosing("Which? Answer with [[A]] or [[B]] and nothing else.", opening="[[")
+    body = Dialect("m", logprobs=True, prefill=False).choose_body(request)
+    assert body["messages"] == [{"role": "user", "content": request.turns[0].content}]
+    assert body["max_tokens"] == 4
+    begun = Dialect("m", logprobs=True, prefill=True).choose_body(request)
+    assert begun["messages"][-1] == {"role": "assistant", "content": "[["} and begun["max_tokens"] == 1  # type: ignore[index]

@@ -21,7 +21,7 @@ from palate.personal import (
     LoraSettings,
     PersonalModel,
     adapt_users,
-    erase_user,
+    erase_users,
     load_personal,
     strip_model,
     train,
@@ -199,7 +199,7 @@ class TestFiles:
         folder = fitted(small).adapt(BENCHMARK.users["user-4-tea"]).save(tmp_path / "kept")
         assert b"coffee" in (folder / "model.safetensors").read_bytes()
         assert load_personal(strip_model(folder, tmp_path / "bare")).users == ()
-        assert erase_user(folder, "user-4-tea", []).states == 1
+        assert erase_users(folder, ["user-4-tea"], []).states == 1
         assert b"coffee" not in (folder / "model.safetensors").read_bytes()
         assert load_personal(folder).users == ()
 

@@ -17,7 +17,7 @@ from palate.personal import (
     UserTokensModel,
     UserTokensSettings,
     adapt_users,
-    erase_user,
+    erase_users,
     load_personal,
     state_of,
     strip_model,
@@ -244,7 +244,7 @@ class TestFiles:
         bare = load_personal(strip_model(folder, tmp_path / "bare"))
         assert bare.users == ()
         assert bare.rate([drink_ask(NOBODY)]) == model.rate([drink_ask(NOBODY)])
-        assert erase_user(folder, "user-0-tea", []).states == 1
+        assert erase_users(folder, ["user-0-tea"], []).states == 1
         content = (folder / "model.safetensors").read_bytes()
         assert state.numpy().tobytes() not in content
         assert stays.numpy().tobytes() in content

@@ -1,6 +1,7 @@
 """Judges and graders that say what the test wants: what is made of it, and what is kept."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,11 @@ def scripted(monkeypatch: pytest.MonkeyPatch, spec: str, model: Scripted) -> Any
 
 
 def first_is_tea(text: str) -> bool:
-    return "Response A:\n\nGreen tea." in text
+    return bool(re.search(r"Response A:\n\n<<\w{12}\nGreen tea\.", text))
+
+
+def tea_stands_after(heading: str, text: str) -> bool:
+    return bool(re.search(rf"{heading}:\n\n<<\w{{12}}\nGreen", text))
 
 
 # What they are asked.
@@ -106,7 +111,9 @@ def test_a_judge_that_sees_no_difference(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_judge_of_three_meets_every_pair_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Scripted(lambda text: "[[A]]" if first_is_tea(text) else "[[B]]" if "B:\n\nGreen" in text else "[[A]]")
+    model = Scripted(
+        lambda text: "[[A]]" if first_is_tea(text) else "[[B]]" if tea_stands_after("B", text) else "[[A]]"
+    )
     three = msgspec.structs.replace(ASK, responses=("Water.", "Green tea.", "Milk."))
     [found] = rate(scripted(monkeypatch, "judge:m,verdict=text", model), [three])
     assert model.written == 6
@@ -119,7 +126,7 @@ def test_a_judge_of_three_meets_every_pair_twice(monkeypatch: pytest.MonkeyPatch
 
 
 def test_grades_are_read_from_text_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Scripted(lambda text: "8/9" if "Response:\n\nGreen" in text else "I would say 3.")
+    model = Scripted(lambda text: "8/9" if tea_stands_after("Response", text) else "I would say 3.")
     [found] = rate(scripted(monkeypatch, "grader:m,grade=text", model), [ASK])
     assert scores(found) == [8.0, 3.0]
     assert read_again(found) == found
@@ -199,7 +206,7 @@ def test_one_answer_that_never_came_leaves_the_ask_unscored(
     """Read again, what did come must not be taken for the whole."""
 
     def says(text: str) -> str | Failure:
-        first = first_is_tea(text) or "Response:\n\nGreen" in text
+        first = first_is_tea(text) or tea_stands_after("Response", text)
         return Failure("content filter") if first else said
 
     [found] = rate(scripted(monkeypatch, spec, Scripted(says)), [ASK])
@@ -222,12 +229,12 @@ def test_a_run_with_verdicts_in_text_is_read_again(monkeypatch: pytest.MonkeyPat
 
     def says(text: str) -> str:
         one, other = text.split("Response A:\n\n")[1].split("\n\nResponse B:\n\n")
-        return "[[A]]" if len(one) > len(other.split("\n\nWhich response would")[0]) else "[[B]]"
+        return "[[A]]" if len(one) > len(other.split("\n\nThe texts between")[0]) else "[[B]]"
 
     judge = scripted(monkeypatch, "judge:m,verdict=text", Scripted(says))
     summary = evaluate("mini", [judge], ["none"], limit=20, out=tmp_path)
     run = open_run(Path(summary.run))
-    judged, again = (Ratings.of(run, again=again).rated(judge.name, "none") for again in (False, True))
+    judged, again = (Ratings.of(run, again=again).browsed[judge.name, "none"] for again in (False, True))
     for item in run.read(ITEMS):
         longer = max(range(2), key=lambda index: len(item.responses[index]))
         assert scores(judged[item.id, 0])[longer] == 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -77,7 +78,15 @@ def test_the_tenth_of_users_served_worst_is_near_numpy_s_quantile() -> None:
 def test_margins_weigh_what_a_model_is_sure_of() -> None:
     items = [item(0, n) for n in range(3)]
     for scale in (1.0, 50.0):
-        columns = _margins(rated(items, [3.0, -1.0, 0.0], scale), "m", "none").sum(axis=0)
+        ratings = rated(items, [3.0, -1.0, 0.0], scale)
+        lines = [
+            SimpleNamespace(view="none", item=item.id, rating=Rating([scale * margin, 0.0]))
+            for item, margin in zip(items, [3.0, -1.0, 0.0], strict=True)
+        ]
+        run = SimpleNamespace(
+            settings=SimpleNamespace(views=[SimpleNamespace(name="none")]), read=lambda ledger, lines=lines: lines
+        )
+        columns = _margins(run, ratings)["none"].sum(axis=0)  # type: ignore[arg-type]
         assert columns[0] / columns[1] == pytest.approx(3 / 4)
 
 

@@ -118,7 +118,7 @@ def test_all_faults_are_told_at_once(tmp_path: Path, policy: str) -> None:
         (best_of("nowhere", "d", kind=["ppo"]), "unknown kind of use"),
         (best_of("./nowhere", "d"), "d: "),
         (best_of("./nowhere", "d", samples=0), "d: "),
-        (best_of("./nowhere", "d", temperature=float("nan")), "d: "),
+        (best_of("./nowhere", "d", temperature=float("nan")), "nan is no number"),
         (reach("./nowhere", "d"), "d: no model sees a profile"),
         (ppo("./nowhere", "d", seeds=[]), "d: seeds are one or more numbers from 0"),
         (ppo("./nowhere", "d", seeds=[-1]), "d: seeds are one or more numbers from 0"),

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import bm25s
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,6 +56,29 @@ def test_an_unknown_retriever_suggests_the_nearest() -> None:
 @given(st.text(), st.lists(st.text(), max_size=6), st.sampled_from(["bm25", "recent", "random"]))
 def test_any_text_gives_every_index_once(query: str, texts: list[str], name: str) -> None:
     assert sorted(ranked(name, query, texts)) == list(range(len(texts)))
+
+
+WORDS = st.sampled_from(
+    ["tea", "Bread", "bread", "the", "a", "kettle", "x", "42", "naïve", "日本", "rain's", "\n", "-"]
+)
+TEXTS = st.one_of(st.text(), st.lists(WORDS, max_size=12).map(" ".join))
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXTS, st.lists(TEXTS, min_size=1, max_size=8))
+def test_bm25_has_the_scores_of_a_whole_index(query: str, texts: list[str]) -> None:
+    split = bm25s.tokenize([query, *texts], stopwords="en", return_ids=False, show_progress=False)
+    asked, documents = [*split[0]], [[*words] for words in split[1:]]
+    expected = np.zeros(len(documents))
+    if any(documents):
+        index = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
+        index.index(documents, show_progress=False)
+        known = [word for word in asked if word in index.vocab_dict]
+        expected = index.get_scores(known) if known else expected
+    newest_first = sorted(range(len(texts)), key=lambda place: (-expected[place], -place))
+    retriever = make_retriever("bm25")
+    assert retriever._scores(Search("k", query, texts)).tolist() == expected.tolist()  # type: ignore[attr-defined]
+    assert ranked("bm25", query, texts) == newest_first
 
 
 def test_bm25_does_not_wake_jax(tmp_path: Path) -> None:

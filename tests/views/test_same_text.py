@@ -1,11 +1,14 @@
 """History that holds a text of the item is not shown for it, whoever it belongs to."""
 
+import math
+from collections import Counter
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.data import SameTexts, holds, text_key
+from palate.data import SameTexts, _same_text, holds, text_key
 from palate.records import Benchmark, Card, Comparison, Completion, Judgement, Post, Privileged, User, View
 from palate.views import History, ViewBuilder, parse_view
 
@@ -128,3 +131,33 @@ def test_like_texts_are_found_by_exact_counting(text: list[str], edits: list[tup
     assert (texts.number(one) in texts.like(other)) == (texts.number(other) in texts.like(one)) == like
     assert bool(SameTexts([one]).like(other)) == like
     assert holds(text_key(f"Before. {one} After."), text_key(one))
+
+
+WORD = st.sampled_from(["tea", "bread", "kettle", "rain", "two", "hours"])
+SENTENCE = st.lists(WORD, min_size=1, max_size=20).map(" ".join)
+
+
+def trigrams(text: str) -> set[tuple[str, ...]]:
+    words = text.split()
+    return {tuple(words[start : start + 3]) for start in range(len(words) - 2)} if len(words) >= 8 else set()
+
+
+@given(st.lists(SENTENCE, max_size=12), st.lists(SENTENCE, max_size=3), st.sampled_from([1, 3, 500]), st.booleans())
+def test_the_same_texts_are_found_as_if_every_two_were_compared(
+    texts: list[str], asked: list[str], common: int, small_parts: bool
+) -> None:
+    held = list(dict.fromkeys(texts))
+    counts = Counter(run for text in held for run in trigrams(text))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_same_text, "_COMMON", common)
+        patch.setattr(_same_text, "_AT_ONCE", 3 if small_parts else 2**21)
+        same = SameTexts(texts)
+        for text in [*held, *asked]:
+            expected = set()
+            for number, other in enumerate(held):
+                shared = trigrams(text) & trigrams(other)
+                fewest = min(len(trigrams(text)), len(trigrams(other)))
+                enough = max(math.ceil(0.3 * fewest), min(fewest, 6))
+                if text == other or (len(shared) >= enough and any(counts[run] <= common for run in shared)):
+                    expected.add(number)
+            assert same.like(text) == expected

@@ -1,9 +1,15 @@
 """Strangers are controls: like the user in all that is known but the person."""
 
-import pytest
+import random
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from palate.data import History
 from palate.records import Benchmark, Card, Comparison, Judgement, PalateError, Post, User, View
 from palate.views import NO_FURTHER_STRANGER, Missing, ViewBuilder, parse_view
+from palate.views._strangers import Strangers
 
 CARD = Card(name="test", title="test", version="1", licence="none", source="the test")
 
@@ -147,3 +153,41 @@ def test_strangers_show_as_many_pieces_about_the_question_and_its_category() -> 
         assert isinstance(view, View)
         shown = [part.judgement.prompt for part in view.parts if part.judgement]
         assert sorted(shown) == ["a question of milk", *["a question of tea"] * 3], view.user_id
+
+
+def plain_strangers(held: Benchmark, item: Comparison, seed: int, to: str | None) -> list[tuple[str, str]]:
+    """Who stands in for a user, by sets of names that are made anew for each item."""
+    choices = [(one.user_id, one.prompt) for one in held.comparisons]
+    choices += [(user.id, one.prompt) for user in held.users.values() for one in user.judgements]
+    user = to or item.user_id
+    own = {prompt for other, prompt in choices if other == user}
+    topic = {one.user_id for one in held.comparisons if one.category and one.category == item.category}
+    batch = {other for other, prompt in choices if prompt in own}
+    draw = random.Random(f"{seed}\x00{to or item.id}".encode())
+    drawn: dict[str, str] = {}
+    circles = {"topic and batch": topic & batch, "topic": topic, "batch": batch, "anybody": set(held.users)}
+    for closeness, people in circles.items():
+        for other in draw.sample(sorted(people), min(60, len(people))):
+            if other not in (user, item.user_id):
+                drawn.setdefault(other, closeness)
+    return list(drawn.items())
+
+
+@given(st.integers(0, 10_000), st.integers(2, 90), st.integers(1, 6), st.integers(1, 4))
+@settings(max_examples=40, deadline=None)
+def test_strangers_are_those_of_plain_sets_of_names(seed: int, users: int, prompts: int, topics: int) -> None:
+    draw = random.Random(seed)
+    names = [f"p{number}" for number in range(users)]
+    people = [
+        User(id=name, judgements=tuple(judged(name, 0, f"question {draw.randrange(prompts)}") for _ in range(2)))
+        for name in names
+    ]
+    items = [
+        asked(f"q{number}", draw.choice(names), category=draw.choice([None, *map(str, range(topics))]))
+        for number in range(20)
+    ]
+    held = benchmark(people, *items)
+    strangers = Strangers(held, set(names), History(held), seed=seed)
+    for item in items:
+        for to in (None, draw.choice(names)):
+            assert list(strangers.of(item, to=to)) == plain_strangers(held, item, seed, to)

@@ -170,7 +170,7 @@ def test_what_the_writer_refused_is_unscored_in_the_run(own_cache: Path, tmp_pat
     benchmark = Benchmark(card=CARD, users={"ann": ANN, "cat": cat}, comparisons=(*ITEMS[:2], refused))
     with faulty_server() as address:
         summary = evaluate(benchmark, ["overlap"], ["persona"], writer=f"m,url={address}/good/v1", out=tmp_path)
-    rated = Ratings.of(open_run(Path(summary.run))).rated("overlap", "persona")
+    rated = Ratings.of(open_run(Path(summary.run))).browsed["overlap", "persona"]
     reason = "the writer m could not write: HTTP 400: this prompt is not allowed here"
     assert {name: rating.unscored for name, rating in rated.items()} == {
         ("q1", 0): None,

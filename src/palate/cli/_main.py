@@ -2,55 +2,153 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
+from dataclasses import is_dataclass
 from pathlib import Path
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from palate import __version__
-from palate.records import PalateError
+from palate.records import PalateError, printable, unfinished_erasures
+
+
+def _finite(kind: object, value: object) -> None:
+    """For every option that is a number: not-a-number and infinity pass any check of a range."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("expected a finite number")
+    if is_dataclass(value):  # a group of options
+        for option, number in vars(value).items():
+            if isinstance(number, float) and not math.isfinite(number):
+                raise ValueError(f"--{option.replace('_', '-')}={number}: expected a finite number")
+
+
+MEASURE = Group.create_ordered("Measure")
+TRAIN = Group.create_ordered("Train")
+DOWNSTREAM = Group.create_ordered("Downstream")
+DATA = Group.create_ordered("Data and people")
+PRIVACY = Group.create_ordered("Privacy")
+SHARE = Group.create_ordered("Serve and share")
+HELP = Group.create_ordered("Help")
 
 app = App(
     name="palate",
     help="Does this reward model know what this particular person wants, and will that matter?",
     version=__version__,
+    group_commands=HELP,
     help_format="markdown",
     suppress_keyboard_interrupt=False,  # it would leave without a word
+    default_parameter=Parameter(validator=_finite),
 )
 
-app.command("palate.cli.eval:evaluate", name="eval", help="Measure reward models on what individual users prefer.")
-app.command("palate.cli.train:train", help="Train reward models that know the user, and test them on held-out data.")
 app.command(
-    "palate.cli.reproduce:reproduce", help="Run a published experiment and compare our figures with the paper's."
+    "palate.cli.eval:evaluate",
+    name="eval",
+    group=MEASURE,
+    sort_key=0,  # before the others, which are in alphabetical order
+    help="Measure reward models on what individual users prefer.",
 )
-app.command("palate.cli.adapt:adapt", help="Teach a trained model a new user from a few judgements.")
 app.command(
-    "palate.cli.bon:best_of_n", name="bon", help="Let reward models choose among a policy's own texts (best-of-N)."
+    "palate.cli.audit:app",
+    name="audit",
+    group=MEASURE,
+    help="Check what a claim is worth, what a benchmark can show, whom a run fails.",
 )
-app.command("palate.cli.guide:guide", help="Let reward models guide a policy while it writes; policy accuracy.")
-app.command("palate.cli.serve:serve", help="Serve reward models over HTTP, for other trainers.")
-app.command("palate.cli.reach:reach", help="Measure how far a policy could follow a reward, before training.")
-app.command("palate.cli.ppo:ppo", help="Train a policy with a reward model, and test it on held-out users.")
-app.command("palate.cli.steer:steer", help="Compare every way of steering a policy with what the user really wrote.")
-app.command("palate.cli.study:study", help="Find out whether a benchmark predicts what happens downstream.")
-app.command("palate.cli.report:report", help="Recompute the tables and the page of a run, without the model.")
-app.command("palate.cli.compare:compare", help="Show which differences between two runs are real.")
+app.command("palate.cli.check:check", group=MEASURE, help="Test a reward model of your own against the contract.")
+app.command("palate.cli.compare:compare", group=MEASURE, help="Show which differences between runs are real.")
 app.command(
-    "palate.cli.audit:audit", help="Check whether a benchmark can show personalisation, or whom a run serves worse."
+    "palate.cli.report:report", group=MEASURE, help="Recompute the tables and the page of a run, without the model."
 )
-app.command("palate.cli.selftest:selftest", help="Plant effects in your own data, and see which would be found.")
-app.command("palate.cli.check:check", help="Test a reward model of your own against the contract.")
-app.command("palate.cli.forget:forget", help="Erase one user from benchmarks, runs, models and caches.")
+app.command(
+    "palate.cli.reproduce:reproduce",
+    group=MEASURE,
+    help="Run a published experiment and compare our figures with the paper's.",
+)
+app.command(
+    "palate.cli.selftest:selftest", group=MEASURE, help="Plant effects in your own data, and see which would be found."
+)
+app.command(
+    "palate.cli.train:train",
+    group=TRAIN,
+    help="Train reward models that know the user, and test them on held-out data.",
+)
+app.command("palate.cli.adapt:adapt", group=TRAIN, help="Teach a trained model a new user from a few judgements.")
+app.command(
+    "palate.cli.bon:best_of_n",
+    name="bon",
+    group=DOWNSTREAM,
+    help="Let reward models choose among a policy's own texts (best-of-N).",
+)
+app.command(
+    "palate.cli.guide:guide",
+    group=DOWNSTREAM,
+    help="Let reward models guide a policy while it writes; policy accuracy.",
+)
+app.command(
+    "palate.cli.ppo:ppo", group=DOWNSTREAM, help="Train a policy with a reward model, and test it on held-out users."
+)
+app.command(
+    "palate.cli.reach:reach", group=DOWNSTREAM, help="Measure how far a policy could follow a reward, before training."
+)
+app.command(
+    "palate.cli.steer:steer",
+    group=DOWNSTREAM,
+    help="Compare every way of steering a policy with what the user really wrote.",
+)
+app.command(
+    "palate.cli.study:study", group=DOWNSTREAM, help="Find out whether a benchmark predicts what happens downstream."
+)
+app.command("palate.cli.build:build", group=DATA, help="Build a personalised benchmark from raw histories.")
+app.command("palate.cli.forget:forget", group=PRIVACY, help="Erase one user from benchmarks, runs, models and caches.")
+app.command("palate.cli.serve:serve", group=SHARE, help="Serve reward models over HTTP, for other trainers.")
+app.command("palate.cli.leaderboard:leaderboard", group=SHARE, help="Rank the models of many runs in a static site.")
+app.command("palate.cli.runs:runs", group=SHARE, help="List the runs of a folder.")
 app.command("palate.cli.list:list_names", name="list", help="List everything that you can name, with a description.")
 app.command("palate.cli.doctor:doctor", help="Show what this machine can run.")
 
-privacy = App(name="privacy", help="See what a trained model reveals about its users, and share less.")
+privacy = App(
+    name="privacy",
+    group=PRIVACY,
+    group_commands="Commands",
+    help="See what a trained model reveals about its users, and share less.",
+)
 app.command(privacy)
 privacy.command("palate.cli.privacy:attack", help="Try to tell whose choices a model was trained on.")
 privacy.command("palate.cli.privacy:strip", help="Copy a model without users, states and training hashes.")
 
-data = App(name="data", help="List, show, check and convert benchmarks.")
+collect = App(
+    name="collect",
+    group=DATA,
+    group_commands="Commands",
+    help="Ask real people, in the browser: make a project, serve it, invite, export.",
+)
+app.command(collect)
+collect.command("palate.cli.collect:init", help="Make a project folder that runs as it is.")
+collect.command("palate.cli.collect:serve", help="Serve a project until you stop it.")
+collect.command("palate.cli.collect:invite", help="Make personal links and codes, or revoke one.")
+collect.command("palate.cli.collect:status", help="Show people, answers, agreement, and whom to look at.")
+collect.command("palate.cli.collect:export", help="Write a benchmark folder, the exchange record and TRL's columns.")
+collect.command("palate.cli.collect:import_", name="import", help="Bring in items, or answers of another tool.")
+collect.command("palate.cli.collect:plan", help="Show how many people and items it takes to see a gain.")
+collect.command("palate.cli.collect:forget", help="Erase one person everywhere, exports included.")
+collect.command("palate.cli.collect:retention", help="Erase everybody whom the project keeps no longer.")
+collect.command("palate.cli.collect:backup", help="Write everything to one file, while people go on answering.")
+collect.command("palate.cli.collect:restore", help="Put a backup back, into either kind of database.")
+
+submit = App(
+    name="submit",
+    group=SHARE,
+    group_commands="Commands",
+    help="Check runs for a leaderboard, and read results of other programs.",
+)
+app.command(submit)
+submit.command("palate.cli.submit:check", help="Check a run that somebody sends: complete, recomputed, not edited.")
+submit.command(
+    "palate.cli.submit:import_results", name="import", help="Make a run of reward-bench or inspect_ai results."
+)
+
+data = App(name="data", group=DATA, group_commands="Commands", help="List, show, check and convert benchmarks.")
 app.command(data)
 data.command("palate.cli.data:list_benchmarks", name="list", help="List the benchmarks that palate knows by name.")
 data.command("palate.cli.data:show", help="Show what a benchmark holds, with an example.")
@@ -71,6 +169,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run one command; say in one line what went wrong, and leave with the exit code that fits."""
     warnings.formatwarning = _one_line
     try:
+        _finish_erasures(sys.argv[1:] if arguments is None else arguments)
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         _fail(f"{error}\nTry: palate --help")
@@ -88,13 +187,29 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(INTERRUPTED)
 
 
+def _finish_erasures(arguments: list[str]) -> None:
+    """A user who was to be erased when the machine crashed is erased before anything else; `forget` does so itself."""
+    if not arguments or {"--help", "-h", "--version"} & set(arguments) or arguments[0] == "forget":
+        return
+    if not unfinished_erasures():
+        return
+    from palate.data import Pseudonyms, pseudonym_key
+    from palate.privacy import finish_erasures
+
+    try:
+        for receipt in finish_erasures(Pseudonyms(pseudonym_key())):
+            _say(f"finished the erasure of {', '.join(receipt.users)}, which was interrupted")
+    except PalateError as error:
+        _say(f"an erasure was interrupted and cannot be finished yet: {error}")
+
+
 def _one_line(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
     """A warning of palate's own as palate says everything; of another package as Python does."""
     if Path(__file__).parents[1] in Path(filename).parents:
-        return f"palate: {message}\n"
-    return f"{filename}:{lineno}: {category.__name__}: {message}\n"
+        return printable(f"palate: {message}\n")
+    return printable(f"{filename}:{lineno}: {category.__name__}: {message}\n")
 
 
 def _out_of_memory(error: RuntimeError) -> bool:
@@ -103,5 +218,10 @@ def _out_of_memory(error: RuntimeError) -> bool:
 
 
 def _fail(message: str) -> None:
-    print(f"palate: {message}", file=sys.stderr)  # noqa: T201
+    _say(message)
     sys.exit(BAD_INPUT)
+
+
+def _say(message: str) -> None:
+    """On standard error; a message may quote an id or a line of somebody's file."""
+    print(printable(f"palate: {message}"), file=sys.stderr)  # noqa: T201

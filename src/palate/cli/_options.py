@@ -99,3 +99,15 @@ class SamplingOptions:
     """Nucleus sampling: the share of probability that is drawn from."""
     tokens: int = 256
     """Maximum number of tokens of a text."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class GeneralOptions:
+    """Whether what everybody wants is still known once a model knows the person."""
+
+    general: str | None = None
+    """Benchmark of general pairs, such as `convarg` or `reward-bench`: accuracy on it with and without each user's
+    profile. Where several people judged a pair, what most chose counts."""
+    margin: float = 0.02
+    """Change of general accuracy that still counts as none, such as 0.02 for 2 points."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,8 +17,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from palate.report import make_console
+
 if TYPE_CHECKING:
-    from palate.cli._options import RunOptions
+    from palate.cli._options import GeneralOptions, RunOptions
     from palate.runs import RunSummary
 
 Settings = ParamSpec("Settings")
@@ -29,7 +30,7 @@ SummaryType = TypeVar("SummaryType", bound="RunSummary")
 @contextmanager
 def progress_bar(*, show: bool = True) -> Iterator[Callable[[str, int, int], None]]:
     """Gives a function that is told what is being done, how much of it is done, and how much there is."""
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -51,21 +52,23 @@ def print_json(value: object, *, indent: int = 0) -> None:
     """Print one JSON object, and nothing else, on standard output."""
     import msgspec
 
+    from palate.records import escaped_json
+
     text = msgspec.json.encode(value)
-    sys.stdout.write((msgspec.json.format(text, indent=indent) if indent else text).decode() + "\n")
+    sys.stdout.write(escaped_json((msgspec.json.format(text, indent=indent) if indent else text).decode()) + "\n")
 
 
 def show(summary: RunSummary, *, json: bool, users: bool = True) -> None:
     """Write the report of a run; print its tables for a person, or the object for a program."""
     from palate.runs import open_run, write_report
 
-    run = open_run(Path(summary.run))
+    run = open_run(Path(summary.run), check=False)  # the summary was made of lines that were checked
     document = write_report(run, summary, users=users)
     if json:
         return print_json(summary if users else run.experiment.without_users(summary))
     from palate.report import print_document
 
-    console = Console()
+    console = make_console()
     print_document(document, console)
     console.print()
     page = (run.folder / "report.html").resolve().as_uri()
@@ -83,3 +86,22 @@ def measure_and_show(
         progress("writing the report", 0, 1)
         show(summary, json=run.json)
     return summary
+
+
+def show_general(general: GeneralOptions, run: RunOptions, folder: str, benchmark: str, models: Sequence[str]) -> None:
+    """Measure general quality with the views of a run, keep it there as general.json, and print it."""
+    from palate.audit import general_document, measure_general, write_general
+    from palate.evaluation import EVALUATION
+    from palate.report import make_console, print_document
+    from palate.runs import open_run
+
+    if general.general is None:
+        return
+    views = [view.name for view in open_run(Path(folder), EVALUATION).settings.views if view.is_profile]
+    with progress_bar(show=not run.json) as progress:
+        found = measure_general(
+            benchmark, general.general, models, views, margin=general.margin, **run.given, progress=progress
+        )
+    write_general(found, folder)
+    if not run.json:
+        print_document(general_document(found), make_console())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from palate.records import printable
+
 
 def adapt(
     model: Path, benchmark: str, /, *, user: str | None = None, out: Path | None = None, data: Path | None = None
@@ -31,4 +33,4 @@ def adapt(
 
     known = adapt_users(load_personal(model), load_benchmark(benchmark, data_dir=data), user)
     written = known.save(out or model)
-    print(f"{written} now knows {len(known.users):,} users")  # noqa: T201
+    print(printable(f"{written} now knows {len(known.users):,} users"))  # noqa: T201

@@ -1,18 +1,27 @@
-"""`palate audit`: can a benchmark show personalisation, and whom does a run's model serve worse?"""
+"""`palate audit`: can a claim about personalisation be believed, and whom does a run's model serve worse?"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from palate.cli._options import Flag, SeedOptions
+from cyclopts import App, Parameter
+
+from palate.cli._options import Flag, JsonOption, SeedOptions
 
 SEED = SeedOptions()
+JSON = JsonOption()
+Counts = Annotated[list[int] | None, Parameter(negative="")]
+
+app = App(name="audit", group_commands="Commands")
 
 
+@app.default
 def audit(
-    target: str,
-    /,
-    *,
+    *targets: str,
+    docket: Flag = False,
+    claimed: float | None = None,
+    run: Path | None = None,
     least: int = 5,
     users: Flag = False,
     impersonal: bool | None = None,
@@ -20,12 +29,18 @@ def audit(
     runs: Path | None = None,
     options: SeedOptions = SEED,
 ) -> None:
-    """Check whether a benchmark can show personalisation, or whom a run's models serve worse than others.
+    """Check what a claim about personalisation is worth, what a benchmark can show, or whom a run serves worse.
 
     Parameters
     ----------
-    target
+    targets
         A benchmark, by name or path; or a run folder that `palate eval` or `palate train` made.
+    docket
+        Audit several benchmarks, and put them into one table.
+    claimed
+        An accuracy that somebody published on this benchmark, such as 0.86: how much of it survives?
+    run
+        A run of `palate eval` or `palate train` on this benchmark: how much of its models' gain survives?
     least
         Smallest group: groups with fewer users count as thin, and in the audit of a run are merged.
     users
@@ -38,24 +53,95 @@ def audit(
         Keep the ratings of the controls in this folder, so that the same command resumes. By default they are thrown
         away. Benchmarks only.
     """
-    from rich.console import Console
-
     from palate.audit import audit as examine
-    from palate.audit import audit_document, write_audit
+    from palate.audit import audit_docket, audit_document, docket_document, write_document
     from palate.cli._show import print_json, progress_bar
-    from palate.report import print_document
+    from palate.records import PalateError
+    from palate.report import make_console, print_document
 
+    if docket and (claimed is not None or run or users):
+        raise PalateError("a docket takes benchmarks only: leave out --claimed, --run and --users")
+    if not docket and len(targets) != 1:
+        raise PalateError("name one benchmark or run, or add --docket for a table of several benchmarks")
     with progress_bar(show=not options.json) as progress:
-        found = examine(
-            target, least=least, users=users, impersonal=impersonal, runs=runs, **options.given, progress=progress
-        )
+        if docket:
+            cases = audit_docket(targets, impersonal=impersonal, runs=runs, **options.given, progress=progress)
+            result: object = cases
+            whole = brief = docket_document(cases)
+        else:
+            found = examine(
+                targets[0],
+                claimed=claimed,
+                run=run,
+                least=least,
+                users=users,
+                impersonal=impersonal,
+                runs=runs,
+                **options.given,
+                progress=progress,
+            )
+            result, whole, brief = found, audit_document(found), audit_document(found, whole=False)
     if out:
-        write_audit(found, out)
+        write_document(whole, out)
     if options.json:
-        return print_json(found)
-    console = Console()
-    print_document(audit_document(found, whole=False), console)
+        return print_json(result)
+    console = make_console()
+    print_document(brief, console)
     if out:
         console.print()
         console.print("Audit:", out.resolve().as_uri(), markup=False, highlight=False, soft_wrap=True)
+    return None
+
+
+@app.command
+def plan(
+    *,
+    gain: float = 5.0,
+    items: Counts = None,
+    repeats: Counts = None,
+    power: float = 0.8,
+    differ: float = 0.3,
+    correlation: float = 0.05,
+    contradiction: float = 0.15,
+    check: Flag = False,
+    options: JsonOption = JSON,
+) -> None:
+    """Before you collect: how many people, items and repeats show a gain of so many points?
+
+    Parameters
+    ----------
+    gain
+        The gain in accuracy of one model over another that you want to find, in points.
+    items
+        Comparisons a person; give it several times to compare [default: 10, 20, 40, 80].
+    repeats
+        Times that every comparison is asked; give it several times to compare [default: 1, 3].
+    power
+        How often the gain is to be found.
+    differ
+        Share of items on which one of the two models is right and the other wrong.
+    correlation
+        How alike the differences of one person are. `palate audit` prints it for existing data.
+    contradiction
+        How often people choose otherwise when they are asked again. `palate audit` prints it for existing data.
+    check
+        Simulate every design 200 times, and show how often the gain was found.
+    """
+    from palate.audit import ITEMS_A_PERSON, REPEATS, plan_collection, plan_document, simulate_power
+    from palate.cli._show import print_json
+    from palate.report import make_console, print_document
+
+    planned = plan_collection(
+        gain / 100,
+        items=items or ITEMS_A_PERSON,
+        repeats=repeats or REPEATS,
+        power=power,
+        differ=differ,
+        correlation=correlation,
+        contradiction=contradiction,
+    )
+    if options.json:
+        return print_json(planned)
+    checked = {place: simulate_power(planned, one) for place, one in enumerate(planned.designs)} if check else None
+    print_document(plan_document(planned, checked), make_console())
     return None

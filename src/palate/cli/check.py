@@ -11,11 +11,10 @@ def check(rm: str, /) -> None:
     rm
         A reward model, such as `embedding` or `./mine.py:MyReward`.
     """
-    from rich.console import Console
-
+    from palate.report import make_console
     from palate.rewards import check_reward_model, make_reward_model
 
-    console = Console()
+    console = make_console()
     for clause in check_reward_model(make_reward_model(rm)):
         remark = f" ({clause.remark})" if clause.remark else ""
         console.print(f"ok  {clause.clause}{remark}", markup=False, highlight=False)

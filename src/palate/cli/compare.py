@@ -1,50 +1,67 @@
-"""`palate compare`: which differences between two runs are real."""
+"""`palate compare`: which differences between runs are real."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 from palate.cli._options import JsonOption, Resample
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from palate.evaluation import RunComparison
 
 JSON = JsonOption()
 
 
 def compare(
-    first: Path,
-    second: Path,
+    runs: Annotated[list[Path], Parameter(negative="")],
     /,
     *,
     resample: Resample = "auto",
     seed: NonNegativeInt = 0,
     options: JsonOption = JSON,
 ) -> None:
-    """Compare every model of one run with every model of another, on the items that both rated.
+    """Compare the models of two runs or more. Evaluations are paired on the items that all of them rated.
+
+    Runs of other kinds stand beside each other in the same tables, without a test.
 
     Parameters
     ----------
-    first
-        A run folder.
-    second
-        Another run folder of the same benchmark.
+    runs
+        Run folders of the same benchmark; at least two of each kind.
     resample
         What the intervals are about: new users, or new users and new items. `auto` adds items where users judge the
         same ones.
     seed
         Seed of the resamples.
     """
-    from rich.console import Console
+    from palate.cli._show import print_json
+    from palate.leaderboard import beside_document, compare_runs
+    from palate.report import make_console, print_document
+
+    found = compare_runs(runs, seed=seed, resample=resample)
+    if options.json:
+        return print_json(found.paired if found.paired and not found.beside else found)
+    console = make_console()
+    if found.paired:
+        _print_paired(found.paired, console)
+    for beside in found.beside:
+        print_document(beside_document(beside), console)
+    return None
+
+
+def _print_paired(found: RunComparison, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from palate.cli._show import print_json
-    from palate.evaluation import compare as pair
     from palate.evaluation import few_carry
+    from palate.report import printable
 
-    found = pair(first, second, seed=seed, resample=resample)
-    if options.json:
-        return print_json(found)
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("view", "model", "against"):
         table.add_column(title, overflow="fold")
@@ -59,9 +76,9 @@ def compare(
         if row.q < 0.05 and few_carry(row.carried_by, row.users):
             verdict.append(f", but not without {row.carried_by} of {row.users} users", style="yellow")
         numbers = (f"{100 * row.difference:+.1f}", interval, f"{row.q:.3f}")
-        table.add_row(Text(row.view), Text(row.rm), Text(row.than), *numbers, verdict)
-    console = Console()
-    console.print(f"{found.items} items of {found.users} users that both runs rated", highlight=False)
+        table.add_row(*(printable(word, console) for word in (row.view, row.rm, row.than)), *numbers, verdict)
+    which = "both" if len(found.runs) == 2 else f"all {len(found.runs)}"
+    console.print(f"{found.items} items of {found.users} users that {which} runs rated", highlight=False)
     console.print(table)
     if same:
         console.print(f"{len(same)} more that do not differ at all", style="dim", highlight=False)
@@ -71,4 +88,3 @@ def compare(
         style="dim",
         highlight=False,
     )
-    return None

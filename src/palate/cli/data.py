@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 from palate.cli._options import DataOptions, Flag, Folders
+from palate.records import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +38,7 @@ def list_benchmarks(*, options: DataOptions = DATA) -> None:
         table.add_column(column, justify="right" if column in ("people", "items") else "left", no_wrap=True)
     for one in listings:
         here = "yes" if one.available else "on demand" if one.origin == "hub" else "no"
-        counts = (f"{one.people:,}", f"{one.items:,}")
+        counts = (f"{one.people:,}" if one.people else "–", f"{one.items:,}" if one.items else "–")
         table.add_row(one.name, *counts, one.licence, one.origin, here)
     console = _console()
     console.print(table)
@@ -219,6 +220,7 @@ def export_user(
     run: Folders = None,
     model: Folders = None,
     out: Path = Path("user.json"),
+    force: Flag = False,
     data: Path | None = None,
 ) -> None:
     """Write one JSON file with everything that is held on one user.
@@ -235,6 +237,8 @@ def export_user(
         The folder of a trained model to look into as well; may be repeated.
     out
         The file to write; only its owner may read it.
+    force
+        Overwrite the file if it is there.
     data
         Folder of data sets that palate does not ship [default: $PALATE_DATA].
     """
@@ -245,13 +249,17 @@ def export_user(
     from palate.privacy import export_user as gather
     from palate.records import PalateError
 
+    if out.exists() and not force:
+        raise PalateError(f"{out} is there already: name another file with --out, or overwrite it with --force")
     benchmark = load_benchmark(spec, data_dir=data)
     with progress_bar() as progress:
         found = gather(benchmark, user, run or (), model or (), progress)
     content = msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+        if force:  # a file that others may read stays so when it is written to
+            out.unlink(missing_ok=True)
+        with os.fdopen(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
             stream.write(content)
     except OSError as error:
         raise PalateError(f"{out} cannot be written: {error.strerror or error}") from error
@@ -264,7 +272,7 @@ def export_user(
         f"{lines:,} lines of these"
     )
     for note in found.notes:
-        print(f"Note: {note}")  # noqa: T201
+        print(printable(f"Note: {note}"))  # noqa: T201
 
 
 def schema(name: str | None = None, *, out: Path | None = None) -> None:
@@ -400,6 +408,6 @@ def _text(console: Console, title: str, text: str, colour: str) -> None:
 
 
 def _console() -> Console:
-    from rich.console import Console
+    from palate.report import make_console
 
-    return Console(highlight=False)
+    return make_console()

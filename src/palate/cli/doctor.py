@@ -9,12 +9,12 @@ JSON = JsonOption()
 
 def doctor(*, options: JsonOption = JSON) -> None:
     """Say what this machine can run, and what would let it run more."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from palate.cli._show import print_json
     from palate.engine import examine
+    from palate.report import make_console
 
     found = examine()
     if options.json:
@@ -27,4 +27,4 @@ def doctor(*, options: JsonOption = JSON) -> None:
         if finding.advice:
             text.append(f"\n{finding.advice}", style="yellow")
         table.add_row(Text(finding.what), text)
-    return Console().print(table)
+    return make_console().print(table)

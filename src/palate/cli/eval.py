@@ -7,9 +7,9 @@ from importlib.util import find_spec
 
 from cyclopts.types import PositiveInt
 
-from palate.cli._options import Many, Resample, RunOptions, ViewOptions
+from palate.cli._options import GeneralOptions, Many, Resample, RunOptions, ViewOptions
 
-VIEWS, RUN = ViewOptions(), RunOptions()
+VIEWS, RUN, GENERAL = ViewOptions(), RunOptions(), GeneralOptions()
 
 
 def evaluate(
@@ -21,6 +21,7 @@ def evaluate(
     strangers: PositiveInt = 3,
     resample: Resample = "auto",
     views: ViewOptions = VIEWS,
+    general: GeneralOptions = GENERAL,
     run: RunOptions = RUN,
 ) -> None:
     """Measure reward models on what individual users prefer.
@@ -44,19 +45,22 @@ def evaluate(
         What the intervals are about: new users, or new users and new items. `auto` adds items where users judge the
         same ones.
     """
-    from palate.cli._show import measure_and_show
+    from palate.cli._show import measure_and_show, show_general
     from palate.evaluation import evaluate as measure
+    from palate.rewards import CONTROLS
 
-    measure_and_show(
+    models = rm or default_models()
+    summary = measure_and_show(
         run,
         measure,
         benchmark,
-        rm or default_models(),
+        models,
         view,
         strangers=strangers,
         resample=resample,
         **views.given,
     )
+    show_general(general, run, summary.run, benchmark, [name for name in models if name not in CONTROLS] or models)
 
 
 def default_models() -> list[str]:

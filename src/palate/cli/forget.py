@@ -1,7 +1,8 @@
-"""`palate forget`: erase one user, and check that they stay erased."""
+"""`palate forget`: erase users, and check that they stay erased."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,7 @@ STILL_THERE = 2
 
 
 def forget(
-    user: str,
-    /,
-    *,
+    *users: str,
     data: Folders = None,
     run: Folders = None,
     model: Folders = None,
@@ -27,14 +26,16 @@ def forget(
     check: Path | None = None,
     options: JsonOption = JSON,
 ) -> int:
-    """Erase one user from benchmark folders, runs, trained models and the caches, and write a receipt.
+    """Erase one user, or several, from benchmark folders, runs, trained models and the caches, and write a receipt.
 
+    Every place is read and rewritten once, however many users are named.
+    If an erasure is interrupted, the next palate command finishes it first; the same command again prints its receipt.
     Exits with code 2 when a check finds the user again.
 
     Parameters
     ----------
-    user
-        The user's id, exactly.
+    users
+        The id of each user, exactly.
     data
         A benchmark folder in palate's own format; may be repeated.
     run
@@ -46,44 +47,50 @@ def forget(
     dry_run
         Show what would be erased, and change nothing.
     receipt
-        Where to write the receipt [default: a file in this folder named after the keyed hash of the user].
+        Where to write the receipt [default: a file in this folder named after the keyed hash of the first user].
     check
         Erase nothing; search the places of this receipt again.
     """
     from palate.cli._show import print_json, progress_bar
     from palate.data import Pseudonyms, pseudonym_key
-    from palate.privacy import check_receipt, read_receipt, write_receipt
+    from palate.privacy import check_receipt, finish_erasures, read_receipt
     from palate.privacy import forget as erase
+    from palate.records import PalateError
 
+    if not users:
+        raise PalateError("name the user to erase: palate forget USER --data FOLDER")
+    if check is not None and len(users) > 1:
+        raise PalateError("a check looks for one user; name one")
     names = Pseudonyms(pseudonym_key())
+    others = f"-and-{len(users) - 1}-more" if len(users) > 1 else ""
+    file = receipt or Path(f"forgotten-{names.user(users[0])}{others}-{datetime.now(UTC):%Y-%m-%dT%H%M%S}.json")
     with progress_bar(show=not options.json) as progress:
         if check is not None:
-            checked = check_receipt(read_receipt(check), user, names, progress)
+            finish_erasures(names, progress)
+            checked = check_receipt(read_receipt(check), users[0], names, progress)
         else:
             made = erase(
-                user,
+                users,
                 names,
                 data=data or (),
                 runs=run or (),
                 models=model or (),
                 keep_answers=keep_answers,
                 dry_run=dry_run,
+                receipt=file,
                 progress=progress,
             )
     if check is not None:
         print_json(checked) if options.json else _show_checked(checked)
         return 0 if checked.clean else STILL_THERE
-    file = receipt or Path(f"forgotten-{made.user}-{made.time[:19].replace(':', '')}.json")
-    if not dry_run:
-        write_receipt(made, file)
     print_json(made) if options.json else _show_receipt(made, file)
     return 0
 
 
 def _show_receipt(receipt: Receipt, file: Path) -> None:
-    from rich.console import Console
+    from palate.report import make_console
 
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console(markup=False, soft_wrap=True)
     console.print("Would erase:" if receipt.dry_run else "Erased:")
     for place in receipt.places:
         found = ", ".join(f"{what}: {count:,}" for what, count in place.erased.items()) or "nothing"
@@ -92,15 +99,15 @@ def _show_receipt(receipt: Receipt, file: Path) -> None:
     for reason in receipt.not_erased:
         console.print(f"  {reason}")
     for command in receipt.retrain:
-        console.print(f"To train without this user: {command}")
+        console.print(f"To train on what is left: {command}")
     if not receipt.dry_run:
         console.print(f"Receipt: {file}. Check it at any time: palate forget USER --check {file}")
 
 
 def _show_checked(checked: Checked) -> None:
-    from rich.console import Console
+    from palate.report import make_console
 
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console(markup=False, soft_wrap=True)
     for one in checked.found:
         console.print(f"{one.path}: the id {one.ids} times, words of the user {one.texts} times")
     for path in checked.missing:

@@ -32,11 +32,11 @@ def list_names(
     kind
         `rm` (for `--rm`), `views`, `critics`, `methods`, `retrievers`, `data` or `experiments` (kinds of run).
     """
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from palate.cli._show import print_json
+    from palate.report import make_console
 
     found: dict[str, dict[str, str]] = {}
     for name in [kind] if kind else KINDS:
@@ -44,7 +44,7 @@ def list_names(
         found[name] = dict(getattr(importlib.import_module(module), attribute).items())
     if options.json:
         return print_json(found)
-    console = Console()
+    console = make_console()
     for name, entries in found.items():
         table = Table(box=None, show_header=False, pad_edge=False, title=None if kind else name, title_justify="left")
         table.add_column(style="bold", no_wrap=True)

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from palate.cli._options import RunOptions, ViewOptions
 from palate.downstream import CHECKPOINT_EVERY, Training
+from palate.records import printable
 
 
 @Parameter(name="*")
@@ -78,7 +79,7 @@ def ppo(
             **run.given,
             progress=watched.progress,
             on_step=watched,
-            say=lambda what: print(what, file=sys.stderr),  # noqa: T201
+            say=lambda what: print(printable(what), file=sys.stderr),  # noqa: T201
         )
     if is_main_process():
         show(summary, json=run.json)

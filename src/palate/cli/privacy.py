@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palate.cli._options import RunOptions
+from palate.records import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,9 +59,9 @@ def attack(
         leaks = measure(loaded, target, shadows=shadows, seed=options.seed, out=options.out, progress=progress)
     if options.json:
         return print_json({"target": target, "leaks": leaks})
-    from rich.console import Console
+    from palate.report import make_console
 
-    console = Console(highlight=False)
+    console = make_console()
     _show(leaks, console)
     if model is not None:
         _say_what_the_file_tells(model, console)
@@ -79,7 +80,7 @@ def strip(model: Path, out: Path, /) -> None:
     """
     from palate.personal import strip_model
 
-    print(f"{strip_model(model, out)}: the shared part only; it knows nobody by name")  # noqa: T201
+    print(printable(f"{strip_model(model, out)}: the shared part only; it knows nobody by name"))  # noqa: T201
 
 
 def _show(leaks: list[Leak], console: Console) -> None:

@@ -37,6 +37,7 @@ def reach(
     policy_view: str | None = None,
     rm: Many = None,
     view: str | None = None,
+    sketch: int | None = None,
     sampling: ReachSampling = SAMPLING,
     views: ViewOptions = VIEWS,
     run: RunOptions = RUN,
@@ -61,6 +62,9 @@ def reach(
     view
         What the reward models see of the user; they see the same of strangers, too [default: the richest profile
         there is].
+    sketch
+        Read every text once for all reward models, and compare gradients by random projections of this size; 32 is a
+        good one. Much faster with several reward models, and approximate [default: exact gradients].
     """
     from palate.cli._show import measure_and_show
     from palate.downstream import Drawing
@@ -76,5 +80,6 @@ def reach(
         view=view,
         policy_view=policy_view,
         drawing=Drawing(**vars(sampling)),
+        sketch=sketch,
         **views.given,
     )

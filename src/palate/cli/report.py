@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from palate.cli._options import Flag, JsonOption, Resample
+from palate.records import printable
 
 JSON = JsonOption()
 
@@ -71,4 +72,4 @@ def _repair(folder: Path) -> None:
 
 
 def _say(text: str) -> None:
-    print(f"palate: {text}", file=sys.stderr)  # noqa: T201
+    print(printable(f"palate: {text}"), file=sys.stderr)  # noqa: T201

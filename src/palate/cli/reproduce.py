@@ -31,10 +31,11 @@ def reproduce(
     wanted = REPRODUCTIONS[experiment]
     if options.json:
         return print_json({"experiment": wanted, "reached": reached})
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    from palate.report import make_console
+
+    console = make_console()
     console.print(wanted.title, style="bold", markup=False)
     console.print(wanted.source, style="dim", markup=False)
     for first, lines in (("accuracy", accuracy_lines(wanted, reached)), ("gain in points", gain_lines(reached))):

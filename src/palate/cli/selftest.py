@@ -43,13 +43,11 @@ def selftest(
     limit
         Maximum number of items, drawn by the seed.
     """
-    from rich.console import Console
-
     from palate.audit import selftest as examine
     from palate.audit import selftest_document
     from palate.cli._show import print_json, progress_bar
     from palate.records import PalateError
-    from palate.report import print_document
+    from palate.report import make_console, print_document
 
     try:
         sizes = [float(part) for part in points.split(",")]
@@ -69,4 +67,4 @@ def selftest(
         )
     if options.json:
         return print_json(found)
-    return print_document(selftest_document(found), Console())
+    return print_document(selftest_document(found), make_console())

@@ -28,12 +28,16 @@ def serve(
     queue: int = 1024,
     max_bytes: int = 16 * 2**20,
     max_responses: int = 4096,
+    connections: int = 4096,
+    header_timeout: float = 10,
+    token_file: Path | None = None,
     data: Path | None = None,
 ) -> None:
     """Serve reward models over HTTP until you stop it.
 
     Speaks palate's own protocol, so that `--rm http:ADDRESS` works, and that of OpenRLHF's remote reward URL at
-    `/get_reward`. A server that others can reach needs a token in the environment variable PALATE_SERVE_TOKEN.
+    `/get_reward`. A server that others can reach needs a token: PALATE_SERVE_TOKEN in the
+    environment, or `--token-file` for tokens that may name certain users only.
 
     Parameters
     ----------
@@ -61,6 +65,12 @@ def serve(
         Maximum size of a request body, in bytes.
     max_responses
         Maximum number of responses in one request.
+    connections
+        Maximum number of connections. Fewer where the process may not open as many files (`ulimit -n`).
+    header_timeout
+        Seconds a client has to send the head of a request. Slower connections are closed.
+    token_file
+        TOML file of tokens, each with the users that it may name.
     data
         Folder of data sets that palate does not ship [default: $PALATE_DATA].
     """
@@ -79,6 +89,9 @@ def serve(
         queue=queue,
         max_bytes=max_bytes,
         max_responses=max_responses,
+        connections=connections,
+        head_seconds=header_timeout,
+        token_file=token_file,
     )
     profiles = (
         partial(Profiles, benchmark, view, retriever=retriever, budget=budget, data_dir=data) if benchmark else None
@@ -95,9 +108,9 @@ def serve(
 
 def announce(address: str, served: Sequence[Served]) -> None:
     """Where to find which model. The last line tells a waiting script that requests are taken."""
-    from rich.console import Console
+    from palate.report import make_console
 
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
     for one in served:
         where = address if one.number == 1 else f"{address}/models/{one.number}"
         console.print(f"{one.model.name}  {one.fingerprint}  {where}", markup=False, highlight=False, soft_wrap=True)

@@ -8,14 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from palate.cli._options import DataOptions, Flag, Many
+from palate.report import make_console
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from palate.study import Cell
 
 DATA = DataOptions()
@@ -66,7 +68,7 @@ def study(
 
 
 def _list(cells: Sequence[Cell]) -> None:
-    console = Console(highlight=False)
+    console = make_console()
     measures = [cell.measure or "train" for cell in cells]
     table = Table("measure", "cells", box=None, header_style="bold", pad_edge=False)
     for measure in dict.fromkeys(measures):
@@ -170,7 +172,7 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def _watching(*, show: bool) -> Iterator[_Watch]:
-    console = Console(stderr=True, highlight=False, quiet=not show)
+    console = make_console(stderr=True, quiet=not show)
     if not (show and console.is_terminal):
         yield _Watch(console, None)
         return

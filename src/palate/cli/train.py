@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from cyclopts.types import NonNegativeInt
 
-from palate.cli._options import Many, RunOptions
+from palate.cli._options import GeneralOptions, Many, RunOptions
+from palate.records import printable
 
 if TYPE_CHECKING:
     from palate.evaluation import Summary
     from palate.personal import CurvePoint
 
-RUN = RunOptions()
+RUN, GENERAL = RunOptions(), GeneralOptions()
 
 
 def train(
@@ -33,6 +34,7 @@ def train(
     epsilon: str | None = None,
     delta: float = 1e-5,
     noise_seed: NonNegativeInt | None = None,
+    general: GeneralOptions = GENERAL,
     run: RunOptions = RUN,
 ) -> None:
     """Train reward models that know the user, and measure them on what they were not trained on.
@@ -78,7 +80,7 @@ def train(
     noise_seed
         Draw the noise from a seed, so that a figure can be reproduced. Such models are not private.
     """
-    from palate.cli._show import measure_and_show
+    from palate.cli._show import measure_and_show, show_general
     from palate.personal import METHODS, TUNED, epsilons, findings_on_models, privacy_curve, private_specs
     from palate.personal import train as measure
 
@@ -102,11 +104,13 @@ def train(
     )
     if asked:
         _curve(summary, privacy_curve(summary, named, asked, delta, noise_seed), show=not run.json)
+    models = Path(summary.run) / "models"
+    kept = [f"personal:{folder}" for folder in sorted(models.iterdir()) if (folder / "model.json").is_file()]
+    show_general(general, run, summary.run, benchmark, kept)
     if not run.json:
-        models = Path(summary.run) / "models"
         for finding in findings_on_models(models):
-            print(f"{finding.severity}: {finding.sentence}")  # noqa: T201
-        print(f"Models: {models}")  # noqa: T201
+            print(printable(f"{finding.severity}: {finding.sentence}"))  # noqa: T201
+        print(printable(f"Models: {models}"))  # noqa: T201
 
 
 def numbers(option: str, text: str) -> list[int]:
@@ -121,11 +125,10 @@ def numbers(option: str, text: str) -> list[int]:
 
 def _curve(summary: Summary, points: list[CurvePoint], *, show: bool) -> None:
     """The table of what privacy costs, and its picture in the run folder."""
-    from rich.console import Console
     from rich.table import Table
 
     from palate.personal import curve_svg, spent_by_models
-    from palate.report import percent, percent_interval
+    from palate.report import make_console, percent, percent_interval
 
     picture = Path(summary.run) / "privacy-curve.svg"
     picture.write_text(curve_svg(points, f"Accuracy against epsilon on {summary.benchmark}"), encoding="utf-8")
@@ -139,7 +142,7 @@ def _curve(summary: Summary, points: list[CurvePoint], *, show: bool) -> None:
         table.add_row(
             point.method, point.view, epsilon, percent(point.accuracy), percent_interval(point.low, point.high)
         )
-    console = Console(highlight=False)
+    console = make_console()
     console.print()
     console.print(table)
     console.print(f"Picture: {picture}", markup=False, soft_wrap=True)

@@ -12,8 +12,9 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
-    people: int
-    items: int
+    people: int = 0
+    items: int = 0
+    """As loaded; 0 where we have not counted."""
     licence: str
     source: str
     origin: str = "data folder"
@@ -115,6 +116,126 @@ LISTINGS = (
         licence="CC BY 4.0",
         source="ACL Anthology",
         folder="acl_titles",
+    ),
+    Listing(
+        name="prism",
+        title="PRISM: people from many countries choose among live responses of many models",
+        licence="see the source",
+        source="https://huggingface.co/datasets/HannahRoseKirk/prism-alignment (arXiv 2404.16019)",
+        origin="hub",
+        folder="prism",
+    ),
+    Listing(
+        name="community-alignment",
+        title="Community Alignment: four responses to choose from, in several languages",
+        licence="see the source",
+        source="https://huggingface.co/datasets/facebook/community-alignment-dataset (arXiv 2507.09650)",
+        origin="hub",
+        folder="community-alignment",
+    ),
+    Listing(
+        name="collective-alignment",
+        title="Collective alignment: what annotators rank first for themselves, or for the world",
+        licence="see the source",
+        source="https://huggingface.co/datasets/openai/collective-alignment-1",
+        origin="hub",
+        folder="collective-alignment",
+    ),
+    Listing(
+        name="multipref",
+        title="MultiPref: pairs of responses, each judged by several people",
+        licence="see the source",
+        source="https://huggingface.co/datasets/allenai/multipref (arXiv 2410.19133)",
+        origin="hub",
+        folder="multipref",
+    ),
+    Listing(
+        name="summarize-from-feedback",
+        title="Summaries of posts, compared by named workers",
+        licence="see the source",
+        source="https://huggingface.co/datasets/openai/summarize_from_feedback (arXiv 2009.01325)",
+        origin="hub",
+        folder="summarize-from-feedback",
+    ),
+    Listing(
+        name="chatbot-arena",
+        title="Chatbot Arena conversations: which of two models a judge preferred",
+        licence="see the source",
+        source="https://huggingface.co/datasets/lmsys/chatbot_arena_conversations (arXiv 2306.05685)",
+        origin="hub",
+        folder="chatbot-arena",
+    ),
+    Listing(
+        name="arena-140k",
+        title="Arena human preferences: votes by session",
+        licence="see the source",
+        source="https://huggingface.co/datasets/lmarena-ai/arena-human-preference-140k",
+        origin="hub",
+        folder="arena-140k",
+    ),
+    Listing(
+        name="prism-personalized",
+        title="PRISM as chosen and rejected by user",
+        licence="see the source",
+        source="https://huggingface.co/datasets/MichaelR207/prism_personalized_0125",
+        origin="hub",
+        folder="prism-personalized",
+    ),
+    Listing(
+        name="chatbot-arena-personalized",
+        title="Chatbot Arena as chosen and rejected by user",
+        licence="see the source",
+        source="https://huggingface.co/datasets/MichaelR207/chatbot_arena_personalized_0125",
+        origin="hub",
+        folder="chatbot-arena-personalized",
+    ),
+    Listing(
+        name="personal-llm",
+        title="PersonalLLM: eight responses, ranked by reward models that stand for people",
+        licence="see the source",
+        source="https://huggingface.co/datasets/namkoong-lab/PersonalLLM (arXiv 2409.20296)",
+        origin="hub",
+        folder="personal-llm",
+    ),
+    Listing(
+        name="psoups",
+        title="Personalized soups: pairs chosen for made-up users",
+        licence="see the source",
+        source="https://huggingface.co/datasets/RiverDong/psoups",
+        origin="hub",
+        folder="psoups",
+    ),
+    Listing(
+        name="align-x",
+        title="AlignX: pairs with what the person wrote and chose before",
+        licence="see the source",
+        source="https://huggingface.co/datasets/JinaLeejnl/AlignX (arXiv 2503.15463)",
+        origin="hub",
+        folder="align-x",
+    ),
+    Listing(
+        name="persona-mem",
+        title="PersonaMem v2: the answer that suits a persona, among others",
+        licence="see the source",
+        source="https://huggingface.co/datasets/bowen-upenn/PersonaMem-v2",
+        origin="hub",
+        folder="persona-mem",
+    ),
+    Listing(
+        name="reward-bench",
+        title="RewardBench: chosen and rejected, of nobody in particular",
+        licence="see the source",
+        source="https://huggingface.co/datasets/allenai/reward-bench (arXiv 2403.13787)",
+        origin="hub",
+        folder="reward-bench",
+    ),
+    Listing(
+        name="reward-bench-2",
+        title="RewardBench 2: one right response and several others, of nobody in particular",
+        licence="see the source",
+        source="https://huggingface.co/datasets/allenai/reward-bench-2 (arXiv 2506.01937)",
+        origin="hub",
+        folder="reward-bench-2",
     ),
 )
 

@@ -24,7 +24,7 @@ LONGEST_RESPONSE = 1_000_000
 T = TypeVar("T")
 
 
-class Location(msgspec.Struct, frozen=True):
+class Location(msgspec.Struct, gc=False, frozen=True):
     """Where a record stands: a file and, where it has lines, the line."""
 
     file: str
@@ -177,7 +177,8 @@ def integrity(draft: BenchmarkDraft) -> list[Fault]:
             faults += choice_faults(item, place)
     for user, place in draft.users:
         for number, judgement in enumerate(user.judgements):
-            faults += choice_faults(judgement, place, f"preferences[{number}].")
+            if choice_faults(judgement, place):
+                faults += choice_faults(judgement, place, f"preferences[{number}].")
     if not (draft.comparisons or draft.completions or draft.faults):
         faults.append(error(Location(draft.source), None, "holds no comparison and no completion; add some"))
     return faults
@@ -188,7 +189,7 @@ def _repeated(field: str, ids: Iterable[tuple[str, Location]]) -> list[Fault]:
     faults: list[Fault] = []
     for id, place in ids:
         if id in first:
-            before = f"line {first[id].line}" if first[id].line else "before"
+            before = f"in line {first[id].line}" if first[id].line else "before"
             faults.append(error(place, field, f"{id!r} is already used {before}; ids are unique"))
         first.setdefault(id, place)
     return faults
@@ -198,6 +199,9 @@ def choice_faults(choice: Comparison | Judgement, place: Location, prefix: str =
     """What is wrong with the responses of a choice and the index preferred."""
     count = len(choice.responses)
     longest = max(map(len, choice.responses), default=0)
+    shown = choice.shown if isinstance(choice, Comparison) else None
+    if shown is None and count > 1 and 0 <= choice.preferred < count and longest <= LONGEST_RESPONSE:
+        return []
     if longest > LONGEST_RESPONSE:
         message = f"{longest:,} characters in one response; palate takes at most {LONGEST_RESPONSE:,}"
         return [error(place, f"{prefix}responses", message)]
@@ -206,6 +210,6 @@ def choice_faults(choice: Comparison | Judgement, place: Location, prefix: str =
     if not 0 <= choice.preferred < count:
         message = f"{choice.preferred} is out of range; responses count from 0 to {count - 1}"
         return [error(place, f"{prefix}preferred", message)]
-    if isinstance(choice, Comparison) and choice.shown is not None and len(choice.shown) != count:
-        return [error(place, "shown", f"{len(choice.shown)} positions for {count} responses; give one each")]
+    if shown is not None and len(shown) != count:
+        return [error(place, "shown", f"{len(shown)} positions for {count} responses; give one each")]
     return []

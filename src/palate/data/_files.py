@@ -6,19 +6,22 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from palate.data._draft import Fault, Location, error, explain, refuse, warning
+from palate.data._unpack import too_large, unpack, unpacked_limit
 from palate.records import PalateError
 
 T = TypeVar("T")
 Row = dict[str, object]
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 NOT_DATA = ("card.json", "dataset_infos.json")
+_ROWS = 16_384
+"""Rows of a Parquet file that are unpacked at once."""
 
 
 def suffix(path: Path) -> str:
@@ -38,7 +41,7 @@ def read_bytes(path: Path) -> bytes:
     """The content of a file, unzipped where its name says so and without a byte-order mark."""
     try:
         data = path.read_bytes()
-        return (gzip.decompress(data) if path.suffix == ".gz" else data).removeprefix(b"\xef\xbb\xbf")
+        return (unpack(data, path) if path.suffix == ".gz" else data).removeprefix(b"\xef\xbb\xbf")
     except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
         raise PalateError(f"{path}: not a whole gzip file ({problem}); copy or download it again") from None
     except OSError as problem:
@@ -53,9 +56,10 @@ def raw_records(path: Path, faults: list[Fault]) -> Iterator[tuple[msgspec.Raw |
     elif suffix(path) == ".json":
         yield from _json_records(path, data, faults)
     else:
-        for number, line in enumerate(data.split(b"\n"), start=1):
-            if line.strip():
-                yield line, Location(str(path), number)
+        file = str(path)
+        for number, line in enumerate(io.BytesIO(data), start=1):
+            if not line.isspace():
+                yield line, Location(file, number)
 
 
 def _json_records(path: Path, data: bytes, faults: list[Fault]) -> Iterator[tuple[msgspec.Raw | bytes, Location]]:
@@ -112,26 +116,26 @@ def read_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[Row, Location]]
 
 
 def _csv_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[Row, Location]]:
+    file, data = str(path), read_bytes(path)
     try:
-        text = read_bytes(path).decode()
+        data.decode()
     except UnicodeDecodeError as problem:
-        faults.append(explain(problem, Location(str(path))))
+        faults.append(explain(problem, Location(file)))
         return
     csv.field_size_limit(2**31 - 1)
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    if not reader.fieldnames:
-        faults.append(error(Location(str(path)), None, "the file is empty; it needs a line of column names"))
-        return
-    width = len(reader.fieldnames)
+    reader = csv.reader(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline=""))
     try:
-        for row in reader:
-            place = Location(str(path), reader.line_num)
-            if None in row or None in row.values():
-                faults.append(error(place, None, f"expected {width} columns; quote texts that hold commas"))
-            else:
-                yield dict(row), place
+        columns = next(reader, [])
+        if not columns:
+            faults.append(error(Location(file), None, "the file is empty; it needs a line of column names"))
+        for values in reader if columns else ():
+            if len(values) == len(columns):
+                yield dict(zip(columns, values, strict=True)), Location(file, reader.line_num)
+            elif values:
+                message = f"expected {len(columns)} columns; quote texts that hold commas"
+                faults.append(error(Location(file, reader.line_num), None, message))
     except csv.Error as problem:
-        faults.append(error(Location(str(path), reader.line_num), None, f"broken CSV ({problem})"))
+        faults.append(error(Location(file, reader.line_num), None, f"broken CSV ({problem})"))
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[Row, Location]]:
@@ -140,9 +144,24 @@ def _parquet_rows(path: Path) -> Iterator[tuple[Row, Location]]:
         import pyarrow.parquet
     except ImportError:
         raise PalateError(f"{path}: reading Parquet needs pyarrow: pip install 'palate[hub]'") from None
+    name, before = str(path), 0
     try:
-        rows = pyarrow.parquet.read_table(path).to_pylist()
+        groups = pyarrow.parquet.read_metadata(path)
+        size = sum(groups.row_group(index).total_byte_size for index in range(groups.num_row_groups))
+        if size > (limit := unpacked_limit(path.stat().st_size)):
+            raise too_large(path, limit)
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(_ROWS):
+                columns = [_values(column) for column in batch.columns]
+                for number, values in enumerate(zip(*columns, strict=True), start=before + 1):
+                    yield dict(zip(batch.schema.names, values, strict=True)), Location(f"{name} (row {number})")
+                before += batch.num_rows
     except (pyarrow.ArrowException, OSError, ValueError) as problem:
         raise PalateError(f"{path}: cannot be read as Parquet ({problem})") from None
-    for number, row in enumerate(rows, start=1):
-        yield row, Location(f"{path} (row {number})")
+
+
+def _values(column: Any) -> Iterable[object]:
+    """The values of an Arrow array; texts, which are most, come as objects at once instead of one by one."""
+    texts = str(column.type) in ("string", "large_string")
+    values: list[object] = column.to_numpy(zero_copy_only=False).tolist() if texts else column.to_pylist()
+    return values

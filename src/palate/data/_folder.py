@@ -167,6 +167,7 @@ def _wire_comparison(item: Comparison, *, ordered: bool) -> WireComparison:
     wire = WireComparison(
         **_shared(item),
         difficulty=item.difficulty,
+        contrast=item.contrast,
         twin=item.twin,
         # null, not absent: a twin without a group would be given one when it is read
         group=UNSET if item.group is None and item.twin is None else item.group,

@@ -23,6 +23,21 @@ from palate.data._files import NOT_DATA, SUFFIXES, read_rows, suffix
 from palate.data._folder import default_card, is_folder_format, read_folder
 from palate.data._lampqa import files_of_split, of_split, read_lampqa
 from palate.data._pairs import pairs_from_completions
+from palate.data._published import (
+    Reader,
+    read_align_x,
+    read_arena,
+    read_collective_alignment,
+    read_community_alignment,
+    read_multipref,
+    read_persona_mem,
+    read_personal_llm,
+    read_pref_eval,
+    read_prism,
+    read_published,
+    read_summaries,
+    read_table_row,
+)
 from palate.data._squality import read_squality
 from palate.data._stackexchange import read_stackexchange
 from palate.data._tables import read_table
@@ -184,6 +199,69 @@ def _hub(
     return read_lampqa(files_of_split(folder, split), card, name, domain=domain)
 
 
+class _Published(msgspec.Struct, frozen=True):
+    """How a data set that others published is read."""
+
+    reader: Reader
+    split: str = "train"
+    """The split that is read where none is asked for."""
+    within: str = ""
+    """Files are taken only where their path holds this."""
+
+
+_PUBLISHED = {
+    "community-alignment": _Published(read_community_alignment),
+    "collective-alignment": _Published(read_collective_alignment),
+    "multipref": _Published(read_multipref),
+    "summarize-from-feedback": _Published(read_summaries, within="comparisons"),
+    "chatbot-arena": _Published(read_arena),
+    "arena-140k": _Published(read_arena),
+    "prism-personalized": _Published(partial(read_table_row, user="user_id", category="split")),
+    "chatbot-arena-personalized": _Published(partial(read_table_row, user="user_id", category="split")),
+    "personal-llm": _Published(read_personal_llm),
+    "psoups": _Published(partial(read_table_row, user="uid")),
+    "align-x": _Published(read_align_x),
+    "persona-mem": _Published(read_persona_mem, split="test"),
+    "reward-bench": _Published(partial(read_table_row, category="subset"), within="filtered"),
+    "reward-bench-2": _Published(partial(read_table_row, category="subset"), split="test"),
+}
+
+
+def _published(
+    name: str, *, split: str | None = None, block: str | None = None, data_dir: Path | None, revision: str | None
+) -> BenchmarkDraft:
+    """A published data set, from the data folder where it lies there, else from the hub."""
+    known = _PUBLISHED.get(name)  # PRISM is three files, which are read together
+    wanted = split or (known.split if known else "train")
+
+    def choose(paths: list[Path]) -> list[Path]:
+        kept = [path for path in of_split(paths, wanted) if known is None or known.within in path.as_posix()]
+        return kept or of_split(paths, wanted)
+
+    listing = _listing(name)
+    local = None if data_dir is None else data_dir / listing.folder
+    if local is not None and local.is_dir():
+        folder, version = local, "local"
+    else:
+        repository = listing.source.split("/datasets/")[1].split()[0]
+        place = str(local or f"${DATA_VARIABLE}/{listing.folder}")
+        folder, version = download(repository, revision=revision, choose=choose, local=place)
+    files = [folder / path for path in choose([path.relative_to(folder) for path in folder.rglob("*")])]
+    if not files:
+        raise PalateError(f"{folder}: no data file of split {wanted!r}; expected {', '.join(SUFFIXES)} files")
+    card = card_of(
+        name, version, "Read in the fields that its authors published.", *([f"split {split}"] if split else [])
+    )
+    if known is None:
+        return read_prism(files, card, name)
+    if block is not None and name != "collective-alignment":
+        raise PalateError(f"{name}: takes no option 'block'; collective-alignment does")
+    if block not in (None, "personal", "world"):
+        raise PalateError(f"option block={block}: expected personal or world")
+    reader = partial(read_collective_alignment, block=block) if block else known.reader
+    return read_published(files, card, name, reader)
+
+
 def _read_path(path: Path, options: Options, source: str, *, extras: bool) -> BenchmarkDraft:
     if path.is_dir() and is_folder_format(path):
         _only(options, ("pairs",), source)
@@ -199,6 +277,9 @@ def _read_path(path: Path, options: Options, source: str, *, extras: bool) -> Be
         if path.is_dir():
             files = files_of_split(path, options.get("split", "test"))
         return read_lampqa(files, card, source, domain=options.get("domain"))
+    if {"preference", "question", "classification_task_options"} <= fields:
+        _only(options, (), source)
+        return read_published(files, card, source, read_pref_eval)
     if {"chosen", "rejected"} <= fields:
         _only(options, _tables.OPTIONS, source)
         return read_table(files, card, source, options)
@@ -276,6 +357,7 @@ _TARGETS: dict[str, Callable[..., BenchmarkDraft] | str] = {
     "coauthor": _coauthor,
     "squality": _squality,
     "acl-titles": _acl_titles,
+    **{name: partial(_published, name) for name in ("prism", *_PUBLISHED)},
 }
 LOADERS: Registry[Callable[..., Benchmark | BenchmarkDraft]] = Registry(
     "benchmark",

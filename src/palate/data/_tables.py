@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from itertools import takewhile
 from pathlib import Path
@@ -16,6 +16,10 @@ from palate.data._wire import Id, identifier, when, write_moment
 from palate.records import Card, Judgement, PalateError, User
 
 OPTIONS = ("user", "date", "category", "group")
+NO_USER = "none"
+"""The user column of a table that names no people."""
+NOBODY = "nobody-"
+"""Begins the id of a row whose data name nobody: nothing about it is personal."""
 TIMES = ("date", "datetime", "timestamp", "time", "day", "created_at", "created", "created_utc")
 """Columns that are taken as the time of each choice where none is named and every value is a day or a moment."""
 
@@ -32,55 +36,92 @@ Turns = tuple[Message, ...]
 
 def read_table(files: Iterable[Path], card: Card, source: str, options: Mapping[str, str]) -> BenchmarkDraft:
     """Rows become comparisons; a user's history is their rows, ordered by date or by place in the table."""
-    draft = BenchmarkDraft(card=card, source=source, unordered=True)
-    columns = {"user": "user_id", **options}
-    users: dict[str, tuple[Location, list[Judgement]]] = {}
-    rows = [read for path in files for read in read_rows(path, draft.faults)]
-    if rows:
-        _demand(columns, rows[0][0], source)
-    if "date" not in columns:
-        draft.faults += _guess_time(columns, [row for row, _ in rows], Location(source))
-    for row, place in rows:
+    files, columns = list(files), {"user": "user_id", **options}
+    first = next((row for path in files for row, _ in read_rows(path, [])), {})
+    if first:
+        _demand({key: name for key, name in columns.items() if (key, name) != ("user", NO_USER)}, first, source)
+    odd: dict[str, object] = {}
+    for column in _times(first, columns) if "date" not in columns else ():
+        draft = BenchmarkDraft(card=card, source=source, unordered=True)
+        message = f"taking {column!r} as the time of each choice; name another: date=COLUMN"
         try:
-            user_id = _text_id(row.get(columns["user"]), columns["user"])
+            guess = [warning(Location(source), None, message)]
+            _read_rows(draft, files, columns | {"date": column}, guess, all_times=True)
+        except _NotATimeError as problem:
+            odd[column] = problem.value
+        else:
+            return draft
+    draft = BenchmarkDraft(card=card, source=source, unordered=True)
+    left_alone = [
+        warning(
+            Location(source),
+            None,
+            f"leaving {column!r} alone, as {value!r} is no day such as 2023-05-14; choices count as made in the order "
+            "of the rows",
+        )
+        for column, value in odd.items()
+    ]
+    _read_rows(draft, files, columns, left_alone)
+    return draft
+
+
+def _times(row: Row, columns: Mapping[str, str]) -> list[str]:
+    """Columns that look like a time, the likeliest first."""
+    there = {column.casefold(): column for column in row if column not in columns.values()}
+    return [there[name] for name in TIMES if name in there]
+
+
+class _NotATimeError(Exception):
+    """A column that was taken for the time of each choice holds something else."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+def _read_rows(
+    draft: BenchmarkDraft,
+    files: Iterable[Path],
+    columns: Mapping[str, str],
+    warnings: Iterable[Fault],
+    *,
+    all_times: bool = False,
+) -> None:
+    """Put every row into the draft, one at a time. What cannot be read comes first among the faults, then the warnings.
+
+    With `all_times`, every row must have a time.
+    """
+    users: dict[str, tuple[Location, list[Judgement]]] = {}
+    named = columns["user"] != NO_USER
+    category_column, group_column = columns.get("category", ""), columns.get("group", "")
+    faults: list[Fault] = []
+    for row, place in (read for path in files for read in read_rows(path, draft.faults)):
+        if all_times and not _is_time(row.get(columns["date"])):
+            raise _NotATimeError(row.get(columns["date"]))
+        try:
+            nobody = f"{NOBODY}{len(draft.comparisons)}"
+            user_id = _text_id(row.get(columns["user"]), columns["user"]) if named else nobody
             judgement = _judgement(row, columns, user_id, len(draft.comparisons))
         except FieldError as problem:
-            draft.faults.append(explain(problem, place))
+            faults.append(explain(problem, place))
             continue
-        category, group = (_optional(row.get(columns.get(option, ""))) for option in ("category", "group"))
-        comparison = comparison_of(judgement, user_id, category=category, group=group)
+        comparison = comparison_of(
+            judgement, user_id, category=_optional(row.get(category_column)), group=_optional(row.get(group_column))
+        )
         draft.comparisons.append((comparison, place))
-        users.setdefault(user_id, (place, []))[1].append(judgement)
+        users.setdefault(user_id, (place, []))[1].extend([judgement] if named else [])
     draft.users = [(User(id=id, judgements=tuple(choices)), place) for id, (place, choices) in users.items()]
-    return draft
+    draft.faults += [*warnings, *faults]
 
 
 def _demand(columns: Mapping[str, str], row: Row, source: str) -> None:
     for option, column in columns.items():
         if column not in row:
             advice = f"say which column it is: {source.split(',')[0]},{option}=COLUMN"
+            if option == "user":
+                advice += f", or {option}={NO_USER} if the table names no people"
             found = ", ".join(sorted(row))
             raise PalateError(f"{source}: no column {column!r} for the {option}; {advice}. Columns found: {found}")
-
-
-def _guess_time(columns: dict[str, str], rows: Sequence[Row], place: Location) -> Iterator[Fault]:
-    """Map the column that looks like a time and holds nothing else, and say so, or say why it was left alone."""
-    there = {column.casefold(): column for row in rows[:1] for column in row if column not in columns.values()}
-    odd: dict[str, object] = {}
-    for column in (there[name] for name in TIMES if name in there):
-        others = [value for row in rows if not _is_time(value := row.get(column))]
-        if not others:
-            columns["date"] = column
-            yield warning(place, None, f"taking {column!r} as the time of each choice; name another: date=COLUMN")
-            return
-        odd[column] = others[0]
-    for column, value in odd.items():
-        yield warning(
-            place,
-            None,
-            f"leaving {column!r} alone, as {value!r} is no day such as 2023-05-14; choices count as made in the order "
-            "of the rows",
-        )
 
 
 def _is_time(value: object) -> bool:
@@ -109,6 +150,8 @@ def _optional(value: object) -> str | None:
 
 
 def _text_id(value: object, field: str) -> str:
+    if isinstance(value, str) and value:
+        return value
     try:
         return identifier(msgspec.convert(value, Id), field)
     except msgspec.ValidationError:
@@ -129,12 +172,14 @@ def _moment(value: object, field: str) -> str:
 
 def _texts(row: Row) -> tuple[str, str, str]:
     """Prompt, chosen and rejected as text; without a prompt column, the turns both share are the prompt."""
-    chosen, rejected = _turns(row.get("chosen"), "chosen"), _turns(row.get("rejected"), "rejected")
-    given = row.get("prompt", row.get("question"))
+    given, one, other = row.get("prompt", row.get("question")), row.get("chosen"), row.get("rejected")
+    if isinstance(given, str) and isinstance(one, str) and isinstance(other, str):
+        return given, one, other
+    chosen, rejected = turns_of(one, "chosen"), turns_of(other, "rejected")
     if given is not None:
-        prompt = _turns(given, "prompt")
+        prompt = turns_of(given, "prompt")
         chosen, rejected = _without(chosen, prompt), _without(rejected, prompt)
-    elif isinstance(row.get("chosen"), str) or isinstance(row.get("rejected"), str):
+    elif isinstance(one, str) or isinstance(other, str):
         raise FieldError("prompt", "is missing; add the column, or give chosen and rejected as lists of messages")
     else:
         pairs = zip(chosen, rejected, strict=False)
@@ -142,10 +187,11 @@ def _texts(row: Row) -> tuple[str, str, str]:
         if not prompt:
             raise FieldError("prompt", "is missing, and chosen and rejected do not begin with the same messages")
         chosen, rejected = chosen[len(prompt) :], rejected[len(prompt) :]
-    return _render(prompt), _render(chosen, "assistant"), _render(rejected, "assistant")
+    return render_turns(prompt), render_turns(chosen, "assistant"), render_turns(rejected, "assistant")
 
 
-def _turns(value: object, field: str) -> Turns:
+def turns_of(value: object, field: str) -> Turns:
+    """A text as one turn, or a list of messages."""
     if isinstance(value, str):
         return (Message("", value),)
     if value is None:
@@ -160,10 +206,10 @@ def _without(turns: Turns, prompt: Turns) -> Turns:
     return turns[len(prompt) :] if turns[: len(prompt)] == prompt and len(turns) > len(prompt) else turns
 
 
-def _render(turns: Turns, alone: str = "user") -> str:
+def render_turns(turns: Turns, alone: str = "user") -> str:
     """A single message is its content; a conversation names who speaks.
 
-    >>> print(_render((Message("user", "Hello"), Message("assistant", "Hi"))))
+    >>> print(render_turns((Message("user", "Hello"), Message("assistant", "Hi"))))
     User: Hello
     <BLANKLINE>
     Assistant: Hi

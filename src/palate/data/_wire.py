@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -28,7 +29,7 @@ _CHOICE: Schema = {"anyOf": [{"required": ["chosen", "rejected"]}, {"required": 
 _PREFERENCES: Schema = {"required": ["preferences"], "properties": {"preferences": {"minItems": 1}}}
 
 
-class Wire(msgspec.Struct, kw_only=True, omit_defaults=True):
+class Wire(msgspec.Struct, gc=False, kw_only=True, omit_defaults=True):
     """A record in a file; fields left at their default are not written."""
 
 
@@ -168,6 +169,7 @@ class WireComparison(WireItem):
     preferred: Count | None = None
     shown: list[Count] | None = None
     difficulty: str | None = None
+    contrast: str | None = None
     twin: Id | None = None
 
     def record(self) -> Comparison:
@@ -181,6 +183,7 @@ class WireComparison(WireItem):
             responses=responses,
             preferred=preferred,
             difficulty=self.difficulty,
+            contrast=self.contrast,
             twin=twin,
             group=group,
             shown=None if self.shown is None else tuple(self.shown),
@@ -245,6 +248,7 @@ def _as_text(value: Scalar | list[Scalar]) -> str | list[str]:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
+@lru_cache(maxsize=2**16)
 def normalise_date(text: str) -> str:
     """An ISO 8601 date at the precision it came in, in UTC without a suffix; ValueError for anything else.
 

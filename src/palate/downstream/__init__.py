@@ -20,7 +20,7 @@ from palate.downstream.ppo import (
     ppo,
     watching,
 )
-from palate.downstream.reach import REACH, ReachSummary, reach
+from palate.downstream.reach import REACH, ReachSummary, check_sketch, reach
 from palate.downstream.steer import STEER, SteerSummary, steer
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "Training",
     "best_of",
     "best_of_n",
+    "check_sketch",
     "chosen_probabilities",
     "divergence_bound",
     "guide",

@@ -16,7 +16,7 @@ from palate.engine import (
     open_language_model,
 )
 from palate.records import Aspect, Comparison, Completion, Draft, Grade, PalateError, Privileged
-from palate.rewards import read_grade
+from palate.rewards import Fence, read_grade
 
 TOP = 2
 """What an aspect that is fully met gets."""
@@ -29,9 +29,10 @@ def rubric_conversation(draft: Draft, aspect: Aspect) -> Conversation:
     looked_at = [f"Judge one thing only: {aspect.aspect}"]
     looked_at += [f"Why this user cares about it: {aspect.reason}"] if aspect.reason else []
     looked_at += [f"How that is known: {aspect.evidence}"] if aspect.evidence else []
+    fence = Fence(draft.item.prompt, narrative or "", draft.text)
     text = (
-        f"A user asked:\n\n{draft.item.prompt}\n\n{behind if narrative else ''}"
-        f"Response:\n\n{draft.text}\n\n" + "\n".join(looked_at) + "\n\n"
+        f"A user asked:\n\n{fence(draft.item.prompt)}\n\n{behind if narrative else ''}"
+        f"Response:\n\n{fence(draft.text)}\n\n{fence.rule}\n\n" + "\n".join(looked_at) + "\n\n"
         "How far does the response give this user that one thing? 0 means not at all, 1 means in part, 2 means fully. "
         "Answer with 0, 1 or 2 and nothing else."
     )

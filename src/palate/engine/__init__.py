@@ -21,7 +21,8 @@ from palate.engine._open import in_process, open_by_spec, open_language_model, y
 from palate.engine._torch import in_halves, out_of_memory, require, steady_attention
 from palate.engine._traits import TRAITS
 from palate.engine._vectors import Vectors, forget_vectors, text_hash, texts_with_vectors, vectors_folder
-from palate.engine._weights import cache_folder, folder_fingerprint, weights_folder
+from palate.engine._weights import folder_fingerprint, weights_folder
+from palate.records import cache_folder
 
 __all__ = [
     "TRAITS",

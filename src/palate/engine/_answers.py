@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import os
 import random
 import sqlite3
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -49,7 +51,8 @@ class AnswerCache:
     def __init__(self, file: Path) -> None:
         self._file = file
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _for_the_owner_only(file)
             self._database = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
             _write_ahead(self._database)
             self._database.execute("PRAGMA synchronous=NORMAL")
@@ -101,9 +104,14 @@ class AnswerCache:
             self._database.execute("PRAGMA secure_delete=ON")
             self._database.execute("DELETE FROM answers")
             self._database.execute("VACUUM")
-            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            busy: int = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]  # waits for readers
         except sqlite3.Error as error:
             raise self._unusable(error) from error
+        if busy:
+            raise PalateError(
+                f"another process still reads {self._file}, so the erased answers stay in {self._file.name}-wal. "
+                "Stop it and run the same command again."
+            )
         return count
 
     def close(self) -> None:
@@ -115,6 +123,15 @@ class AnswerCache:
             f"cannot use the cache {self._file}: {error}. Point PALATE_CACHE at a folder that can be written, "
             "or delete the file if it is damaged."
         )
+
+
+def _for_the_owner_only(file: Path) -> None:
+    """Answers quote profiles. SQLite gives the files beside it the same mode. A group that shares the file stays."""
+    os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+    for name in (file.name, f"{file.name}-wal", f"{file.name}-shm"):
+        with suppress(OSError):
+            beside = file.with_name(name)
+            beside.chmod(beside.stat().st_mode & 0o770)
 
 
 def _write_ahead(database: sqlite3.Connection) -> None:

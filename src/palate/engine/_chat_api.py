@@ -33,6 +33,10 @@ _COMPLAINTS = {
 """What a refusal says about a setting that we can do without."""
 
 
+OPENING_TOKENS = 4
+"""Enough for `[[` and what follows it, however it is cut."""
+
+
 class Dialect:
     """What a server takes. The optional settings that it refuses once are not sent again."""
 
@@ -74,10 +78,14 @@ class Dialect:
 
     def choose_body(self, request: ChooseRequest) -> Body:
         """The JSON of a request for the probabilities of the next token."""
-        instruction = f"Answer with one of these and nothing else: {', '.join(request.choices)}"
-        body = self._body(self._opened(request.turns, request.opening, instruction))
+        body = self._body(self._opened(request.turns, request.opening if self.prefill else ""))
         limit = "max_completion_tokens" if "max_tokens" in self._refused else "max_tokens"
-        return body | {limit: 1, "temperature": 0, "logprobs": True, "top_logprobs": self._likeliest}
+        most = self.tokens_to_choose(request)
+        return body | {limit: most, "temperature": 0, "logprobs": True, "top_logprobs": self._likeliest}
+
+    def tokens_to_choose(self, request: ChooseRequest) -> int:
+        """One, or more where the server cannot be made to begin with the opening and writes it itself."""
+        return OPENING_TOKENS if request.opening and not self.prefill else 1
 
     def learn(self, refusal: str, body: Body) -> bool:
         """Whether the refusal was about something that can be left out, so that asking again makes sense."""
@@ -106,7 +114,7 @@ class Dialect:
             body |= {"continue_final_message": True, "add_generation_prompt": False}
         return body
 
-    def _opened(self, turns: Conversation, opening: str, instruction: str) -> list[dict[str, str]]:
+    def _opened(self, turns: Conversation, opening: str, instruction: str = "") -> list[dict[str, str]]:
         """The messages, with the answer begun where the server can go on with it, else with the instruction."""
         messages = [{"role": turn.role, "content": whole(turn.content)} for turn in turns]
         if not opening:
@@ -140,23 +148,30 @@ def read_written(reply: object, *, opening: str, most_tokens: int) -> list[Writt
     ]
 
 
-def read_chosen(reply: object, choices: Sequence[str]) -> Chosen | None:
-    """How the first token's probability falls on the choices; None if the server tells no probabilities.
+def read_chosen(reply: object, choices: Sequence[str], opening: str = "") -> Chosen | None:
+    """How the probability of the next token falls on the choices; None if the server tells no probabilities.
 
-    A choice and the same choice after a space are different tokens and one answer: they are added up.
+    It is the first token, or, where the server writes the opening itself, the one after it. A choice and the same
+    choice after a space are different tokens and one answer: they are added up.
     """
-    likeliest = _first_token(_choices(reply)[0])
-    if likeliest is None:
+    tokens = _tokens(_choices(reply)[0])
+    if tokens is None:
         return None
-    found = dict.fromkeys(choices, 0.0)
-    for text, probability in likeliest:
-        word = text.strip().lstrip(SPACE_MARKS)
-        if word in found:
-            found[word] += probability
-    mass = sum(found.values())
+    written, mass = "", 0.0
+    for token, likeliest in tokens:
+        found = dict.fromkeys(choices, 0.0)
+        for text, probability in likeliest:
+            word = (written + text.lstrip(SPACE_MARKS)).strip()
+            word = word.removeprefix(opening).rstrip("]").strip() if opening else word
+            if word in found:
+                found[word] += probability
+        mass = sum(found.values())
+        written = f"{written}{token.lstrip(SPACE_MARKS)}".strip()
+        if mass > 0 or not opening.startswith(written) or written == "":
+            break
     if mass <= 0:
-        seen = ", ".join(repr(text) for text, _ in likeliest[:5])
-        raise RefusedError(f"none of the choices is among the {len(likeliest)} likeliest tokens, which begin {seen}")
+        seen = ", ".join(repr(text) for text, _ in tokens[0][1][:5])
+        raise RefusedError(f"none of the choices is among the {len(tokens[0][1])} likeliest tokens, which begin {seen}")
     return Chosen(probabilities=tuple(found[choice] / mass for choice in choices), mass=min(1.0, mass))
 
 
@@ -219,12 +234,23 @@ def _share(total: int | None, texts: Sequence[str]) -> list[int]:
     return [round(total * length / max(1, sum(lengths))) for length in lengths]
 
 
-def _first_token(choice: Mapping[str, object]) -> list[tuple[str, float]] | None:
-    """The likeliest first tokens with their probabilities, each once."""
+def _tokens(choice: Mapping[str, object]) -> list[tuple[str, list[tuple[str, float]]]] | None:
+    """Each token that was written, with the likeliest ones in its place."""
     logprobs = choice.get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
-    first = content[0] if isinstance(content, list) and content else None
-    entries = first.get("top_logprobs") if isinstance(first, Mapping) else None
+    tokens = []
+    for entry in content if isinstance(content, list) else ():
+        likeliest = _likeliest(entry)
+        if likeliest is None:
+            break
+        token = entry.get("token")
+        tokens.append((token if isinstance(token, str) else "", likeliest))
+    return tokens or None
+
+
+def _likeliest(place: object) -> list[tuple[str, float]] | None:
+    """The likeliest tokens in one place with their probabilities, each once."""
+    entries = place.get("top_logprobs") if isinstance(place, Mapping) else None
     if not isinstance(entries, list):
         return None
     found: dict[tuple[str, str], tuple[str, float]] = {}

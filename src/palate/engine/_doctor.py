@@ -11,7 +11,8 @@ from importlib.util import find_spec
 import httpx
 import msgspec
 
-from palate.engine._weights import BUILT_IN, cache_folder
+from palate.engine._weights import BUILT_IN
+from palate.records import cache_folder
 
 EXTRAS = {
     "local": ("torch", "transformers", "sentence-transformers", "accelerate", "gguf"),

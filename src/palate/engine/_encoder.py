@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import numpy as np
 
-from palate.engine._torch import quiet_transformers, require, steady_attention
+from palate.engine._torch import quiet_transformers, require, require_installed, steady_attention
 from palate.engine._vectors import Pair, Vectors, VectorStore, remembered, vectors_folder
 from palate.engine._weights import folder_fingerprint, weights_folder
 from palate.records import PalateError
@@ -18,7 +18,9 @@ from palate.records import PalateError
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-TOKENS_A_BATCH = 8_192
+TOKENS_A_BATCH = {"cpu": 1_024}
+"""On a processor, batches that fit into its cache: MiniLM reads a quarter more texts a second than with 8,192."""
+TOKENS_ELSEWHERE = 8_192
 
 
 Layer = int | Literal["all"] | None
@@ -111,7 +113,8 @@ class SentenceEncoder:
         owners = np.asarray(windows["overflow_to_sample_mapping"])
         lengths = np.asarray([len(ids) for ids in windows["input_ids"]])
         rows: list[Vectors | None] = [None] * len(owners)
-        for batch in batches_of_like_length(lengths, TOKENS_A_BATCH):
+        most_tokens = TOKENS_A_BATCH.get(model.device.type, TOKENS_ELSEWHERE)
+        for batch in batches_of_like_length(lengths, most_tokens):
             kept = {key: [windows[key][i] for i in batch] for key in ("input_ids", "attention_mask")}
             features = model.tokenizer.pad(kept, return_tensors="pt").to(model.device)
             with torch.inference_mode(), steady_attention():
@@ -203,7 +206,7 @@ def _load(name: str, layer: Layer) -> TextEncoder:
 
         _refuse_layer(name, layer, "has no layers")
         return TraitEncoder()
-    require("sentence_transformers", "local")
+    require_installed("sentence_transformers", "local")
     if _looks_both_ways(name, weights_folder(name)):
         if layer == "all":
             return SentenceEncoder(name, layers=True)

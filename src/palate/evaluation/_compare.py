@@ -1,7 +1,9 @@
-"""Two runs side by side: which differences are real, on the items both rated."""
+"""Runs side by side: which differences are real, on the items that all of them rated."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 
 import msgspec
@@ -17,41 +19,51 @@ from palate.stats import Resample, Resamples
 
 
 class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """What `palate compare` says. `rm` and `than` carry the run's name where both runs have such a model."""
+    """What `palate compare` says. `rm` and `than` carry the run's name where several runs have such a model."""
 
     runs: list[str]
     items: int
-    """Items that both runs hold."""
+    """Items that all runs hold."""
     users: int
     resampled: str
     """`users`, or `users and items` where users judge the same items."""
     differences: list[Difference]
-    """Every model of the first run against every model of the second, under each view that both have."""
+    """Every model of each run against every model of each later one, under each view that both have."""
 
 
-def compare(first: str | Path, second: str | Path, *, seed: int = 0, resample: Resample = "auto") -> RunComparison:
-    """Pair the ratings of two runs of the same benchmark item by item."""
-    runs = [open_run(Path(folder), EVALUATION) for folder in (first, second)]
-    if runs[0].folder.resolve() == runs[1].folder.resolve():
-        raise PalateError(f"{first} and {second} are the same run")
-    items = _shared_items(*runs)
-    views = [view.name for view in runs[0].settings.views]
-    views = [view.name for view in runs[1].settings.views if view.name in views]
-    if not views:
-        raise PalateError("the two runs have no view in common")
-    labels = [[model.label for model in run.settings.models] for run in runs]
-    clash = bool(set(labels[0]) & set(labels[1]))
+def compare(*folders: str | Path, seed: int = 0, resample: Resample = "auto") -> RunComparison:
+    """Pair the ratings of runs of the same benchmark item by item."""
+    runs: list[Run[Settings]] = [open_run(Path(folder), EVALUATION) for folder in folders]
+    if len(runs) < 2:
+        raise PalateError("name two runs or more to compare")
+    for one, other in combinations(runs, 2):
+        if one.folder.resolve() == other.folder.resolve():
+            raise PalateError(f"{one.folder} and {other.folder} are the same run")
+    items = _shared_items(runs)
+    labels = [model.label for run in runs for model in run.settings.models]
     rows: dict[tuple[str, str], Rated] = {}
     names: list[list[str]] = []
-    for run, own in zip(runs, labels, strict=True):
-        renamed = {label: f"{label} ({run.folder.name})" if clash else label for label in own}
+    for run in runs:
+        renamed = {
+            model.label: f"{model.label} ({run.folder.name})" if labels.count(model.label) > 1 else model.label
+            for model in run.settings.models
+        }
         names.append(list(renamed.values()))
-        rows.update({(name, view): {} for name in renamed.values() for view in views})
+        rows.update({(name, view.name): {} for name in renamed.values() for view in run.settings.views})
         for line in run.read(RATINGS):
-            if line.view in views:
+            if (renamed[line.rm], line.view) in rows:
                 rows[renamed[line.rm], line.view][line.item, line.draw] = line.rating
+    asked = [
+        ((one, view.name), (other, view.name))
+        for first, second in combinations(range(len(runs)), 2)
+        for view in runs[second].settings.views
+        if view.name in [own.name for own in runs[first].settings.views]
+        for one in names[first]
+        for other in names[second]
+    ]
+    if not asked:
+        raise PalateError(f"the {len(runs) if len(runs) > 2 else 'two'} runs have no view in common")
     ratings = Ratings(items, rows, resample=resample)
-    asked = [((one, view), (other, view)) for view in views for one in names[0] for other in names[1]]
     found = paired(ratings, asked, Resamples(ratings.n_clusters, seed=seed))
     return RunComparison(
         runs=[str(run.folder) for run in runs],
@@ -62,14 +74,18 @@ def compare(first: str | Path, second: str | Path, *, seed: int = 0, resample: R
     )
 
 
-def _shared_items(first: Run[Settings], second: Run[Settings]) -> list[RatedItem]:
-    others = {item.id: item for item in second.read(ITEMS)}
-    shared = [item for item in first.read(ITEMS) if item.id in others]
-    if not shared:
-        raise PalateError(f"{first.folder} and {second.folder} have no item in common")
-    for item in shared:
-        if item != others[item.id]:
-            raise PalateError(
-                f"item {item.id!r} is not the same in both runs: they are of different benchmarks or versions"
-            )
-    return shared
+def _shared_items(runs: Sequence[Run[Settings]]) -> list[RatedItem]:
+    """The items of the first run that all others have as well."""
+    shared = {item.id: item for item in runs[0].read(ITEMS)}
+    for run in runs[1:]:
+        others = {item.id: item for item in run.read(ITEMS)}
+        shared = {name: item for name, item in shared.items() if name in others}
+        if not shared:
+            raise PalateError(f"{runs[0].folder} and {run.folder} have no item in common")
+        for name, item in shared.items():
+            if item != others[name]:
+                raise PalateError(
+                    f"item {name!r} is not the same in both runs, {runs[0].folder} and {run.folder}: they are of "
+                    "different benchmarks or versions"
+                )
+    return list(shared.values())

@@ -8,7 +8,7 @@ from typing import Any
 
 from palate.evaluation._document import evaluation_document
 from palate.evaluation._items import item_cards
-from palate.evaluation._metrics import summarise
+from palate.evaluation._metrics import browsed_with, summarise
 from palate.evaluation._results import Summary
 from palate.evaluation._run import (
     COSTS,
@@ -64,7 +64,7 @@ class Evaluation(Experiment[Settings, Summary]):
 
     def document(self, run: Run[Settings], summary: Summary, *, users: bool = True) -> Document:
         """Accuracies, gains and differences, user by user and in parts, and every item."""
-        cards = item_cards(run) if users else []
+        cards = item_cards(run, browsed_with(summary)) if users else []
         return evaluation_document(summary, cards, left_out=max(0, summary.items - len(cards)))
 
 
@@ -104,8 +104,12 @@ def evaluate(
     specs = resolve_views(views or default_views(benchmark), strangers=strangers)
     setup = set_up(benchmark, items, specs, retriever=retriever, writer=writer, budget=budget, limit=limit, seed=seed)
     settings = Settings(**setup.settings, models=[model.settings for model in models], views=specs)
-    files = {"items.jsonl": json_lines(rated_item(item, benchmark) for item in items)}
-    run = begin_run(Path(out), EVALUATION, settings, files)
+    run = begin_run(
+        Path(out),
+        EVALUATION,
+        settings,
+        {"items.jsonl": json_lines(rated_item(item, benchmark) for item in items)},
+    )
     total, report = len(models) * len(drawn(specs)) * len(items), progress or no_progress
     with run.writing() as writing:
         done = writing.keys(RATINGS)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from palate.evaluation._order import is_control
-from palate.evaluation._ratings import Ratings
+from palate.evaluation._ratings import Rated, Ratings, browsed_items
 from palate.evaluation._run import RatedItem, Settings, presented_order
 from palate.records import Rating
 from palate.report import ItemCard, ItemRating, ItemText, Outcome
@@ -13,19 +14,28 @@ from palate.runs import Run, profiles_shown, view_label
 from palate.stats import credit
 from palate.views import NO_FURTHER_STRANGER
 
-MOST_BROWSED = 500
 LONGEST_TEXT = 20_000
 """Characters of one text that the page shows; the run folder holds the whole."""
 
 
-def item_cards(run: Run[Settings], most: int = MOST_BROWSED) -> list[ItemCard]:
-    """The items of the page: all of them, or as many as a page can hold, drawn by their ids."""
-    ratings = Ratings.of(run)
-    drawn = sorted(ratings.items, key=lambda item: hashlib.sha256((item.group or item.id).encode()).digest())[:most]
-    kept = {item.id for item in drawn}
+class Browsed(NamedTuple):
+    """The items of the page with their ratings, by model and view."""
+
+    items: Sequence[RatedItem]
+    ratings: Mapping[tuple[str, str], Rated]
+
+    @classmethod
+    def of(cls, ratings: Ratings) -> Browsed:
+        """All items of a run, or as many as a page can hold."""
+        return cls(browsed_items(ratings.items), ratings.browsed)
+
+
+def item_cards(run: Run[Settings], browsed: Browsed | None = None) -> list[ItemCard]:
+    """The items of the page; the run is read where what was read of it is not at hand."""
+    items, ratings = browsed or Browsed.of(Ratings.of(run))
     draws = {view.name: view.draws for view in run.settings.views}
-    profiles = profiles_shown(run, kept)
-    asked = sorted(ratings.credits, key=lambda key: is_control(key[0]))
+    profiles = profiles_shown(run, {item.id for item in items})
+    asked = sorted(ratings, key=lambda key: is_control(key[0]))
     return [
         item_card(
             item,
@@ -35,12 +45,11 @@ def item_cards(run: Run[Settings], most: int = MOST_BROWSED) -> list[ItemCard]:
                 (rm, view_label(view, draw), rating)
                 for rm, view in asked
                 for draw in range(draws[view])
-                if (rating := ratings.rated(rm, view).get((item.id, draw))) is not None
+                if (rating := ratings[rm, view].get((item.id, draw))) is not None
                 and rating.unscored != NO_FURTHER_STRANGER
             ],
         )
-        for item in ratings.items
-        if item.id in kept
+        for item in items
     ]
 
 
@@ -48,7 +57,7 @@ def item_card(
     item: RatedItem, order: list[int], profiles: dict[str, str], ratings: list[tuple[str, str, Rating]]
 ) -> ItemCard:
     """One comparison with all that was shown and said; its responses stand in the order that the models saw."""
-    facts = {"category": item.category, "difficulty": item.difficulty}
+    facts = {"category": item.category, "difficulty": item.difficulty, "contrast": item.contrast}
     return ItemCard(
         id=item.id,
         user=item.user_id,

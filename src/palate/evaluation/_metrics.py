@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 
 from palate.evaluation._findings import findings_of
+from palate.evaluation._items import Browsed
 from palate.evaluation._paired import differences, gains, over_baseline
-from palate.evaluation._ratings import Rated, Ratings
+from palate.evaluation._ratings import Ratings, Tally
 from palate.evaluation._results import Calibration, Orders, Result, Summary
 from palate.evaluation._run import COSTS, Settings
 from palate.evaluation._slices import slices, user_accuracies
@@ -65,7 +66,18 @@ def summarise(run: Run[Settings], *, again: bool = False, resample: Resample = "
         slices=slices(ratings, labels, settings.views, resamples),
         user_accuracies=user_accuracies(ratings, labels, settings.views),
     )
-    return msgspec.structs.replace(summary, findings=findings_of(summary))
+    summary = msgspec.structs.replace(summary, findings=findings_of(summary))
+    vars(summary)[_BROWSED] = Browsed.of(ratings)
+    return summary
+
+
+_BROWSED = "browsed"
+
+
+def browsed_with(summary: Summary) -> Browsed | None:
+    """The items of the page, where the summary was just made from a run: so the report need not read it again."""
+    browsed: Browsed | None = vars(summary).get(_BROWSED)
+    return browsed
 
 
 def _results(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], resamples: Resamples) -> list[Result]:
@@ -91,7 +103,7 @@ def _result(
     ratings: Ratings, label: str, view: ViewSpec, estimates: Sequence[Estimate | None], halves: Halves
 ) -> Result:
     accuracy, length_controlled, twins, oracle = estimates
-    rated = ratings.rated(label, view.name)
+    tally = ratings.tally(label, view.name)
     credits = ratings.credits[label, view.name]
     scored = ~np.isnan(credits)
     sizes = np.array([len(item.responses) for item in ratings.items])
@@ -107,41 +119,30 @@ def _result(
         macro=_macro(ratings, credits),
         worst_tenth=halves.worst_tenth(credits),
         chance=float((1 / sizes[scored]).mean()) if scored.any() else None,
-        ties=ratings.items_where(
-            label, view.name, lambda rating: bool(rating.scores) and _is_tied(rating.scores or ())
-        ),
-        unscored=ratings.items_where(label, view.name, lambda rating: True) - int(scored.sum()),
+        ties=int(tally.tied.sum()),
+        unscored=int(tally.rated.sum()) - int(scored.sum()),
         empty=0 if view.name == "none" else int(ratings.empty(view.name).sum()),
-        notes=ratings.items_where(label, view.name, lambda rating: rating.scores is not None and bool(rating.note)),
+        notes=int(tally.noted.sum()),
         length_controlled=length_controlled,
         twin_consistency=twins,
         oracle_gap_closed=oracle,
-        calibration=_calibration(ratings, rated),
-        orders=_orders(rated),
+        calibration=calibration_of(tally),
+        orders=_orders(tally),
     )
 
 
-def _orders(rated: Rated) -> Orders | None:
-    pairs = [
-        (rating.verdicts[place], rating.verdicts[place + 1])
-        for rating in rated.values()
-        if rating.verdicts
-        for place in range(0, len(rating.verdicts), 2)
-    ]
+def _orders(tally: Tally) -> Orders | None:
+    pairs = tally.verdicts.total()
     if not pairs:
         return None
     worth = {"A": 1.0, "tie": 0.5, "B": 0.0}
     return Orders(
-        pairs=len(pairs),
-        consistent=sum("tie" not in pair and pair[0] != pair[1] for pair in pairs),
-        flipped=sum("tie" not in pair and pair[0] == pair[1] for pair in pairs),
-        tied=sum("tie" in pair for pair in pairs),
-        first=float(np.mean([worth[verdict] for pair in pairs for verdict in pair])),
+        pairs=pairs,
+        consistent=sum(count for pair, count in tally.verdicts.items() if set(pair) == {"A", "B"}),
+        flipped=tally.verdicts["A", "A"] + tally.verdicts["B", "B"],
+        tied=sum(count for pair, count in tally.verdicts.items() if "tie" in pair),
+        first=sum((worth[one] + worth[other]) * count for (one, other), count in tally.verdicts.items()) / (2 * pairs),
     )
-
-
-def _is_tied(scores: Sequence[float]) -> bool:
-    return sum(score == max(scores) for score in scores) > 1
 
 
 def _macro(ratings: Ratings, credits: Floats) -> float | None:
@@ -190,18 +191,13 @@ def _share_of_gap(totals: Floats) -> Floats:
     return np.asarray(totals[..., 0] / gap)
 
 
-def _calibration(ratings: Ratings, rated: Rated) -> Calibration | None:
-    preferred_of = {item.id: item.preferred for item in ratings.items}
-    claimed = [
-        (rating.probabilities, preferred_of[item])
-        for (item, _), rating in rated.items()
-        if rating.scores is not None and rating.probabilities is not None
-    ]
-    if not claimed:
+def calibration_of(tally: Tally) -> Calibration | None:
+    """How far the probabilities of these ratings can be believed; None where there are none."""
+    if not tally.claimed:
         return None
-    probabilities, preferred = zip(*claimed, strict=True)
+    probabilities, preferred = zip(*tally.claimed, strict=True)
     return Calibration(
-        n=len(claimed),
+        n=len(tally.claimed),
         brier=brier(probabilities, preferred),
         ece=expected_calibration_error(probabilities, preferred),
     )

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from scipy import stats
+from scipy.special import bdtr
 
 from palate.evaluation._order import (
     ModelRows,
@@ -275,4 +275,5 @@ def _guessing_below(n: int, chance: float) -> float:
     """The probability that a guesser gets less than `chance` of `n` items."""
     if n < 1 or not 0 < chance < 1:
         return 0.0
-    return float(stats.binom.cdf(math.ceil(n * chance - 1e-9) - 1, n, chance))
+    most = math.ceil(n * chance - 1e-9) - 1
+    return float(bdtr(most, n, chance)) if most >= 0 else 0.0

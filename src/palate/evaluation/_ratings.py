@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import heapq
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,6 +36,54 @@ from palate.views import ViewSpec
 
 Rated = dict[tuple[str, int], Rating]
 """Ratings by item id and by which of the view's strangers the item was shown with."""
+MOST_BROWSED = 500
+"""Items whose ratings are kept whole, so that a page can show them; of the others only what they come to is."""
+
+
+class Tally:
+    """What the ratings of one model under one view come to, as columns over the items."""
+
+    def __init__(self, items: int) -> None:
+        self.made = 0
+        """How many ratings there are, with each of the view's strangers."""
+        self._totals, self._counts = np.zeros(items), np.zeros(items)
+        self.rated, self.tied, self.noted = (np.zeros(items, dtype=bool) for _ in range(3))
+        """Which items have a rating at all, one of equal scores, and one with a score and a note."""
+        self.verdicts: Counter[tuple[str, str]] = Counter()
+        """A judge's verdicts on a pair, in one order and in the other."""
+        self.claimed: list[tuple[Sequence[float], int]] = []
+        """The probabilities of scored items, with which response was preferred."""
+        self._unscored: list[tuple[int, str | None]] = []
+
+    def add(self, place: int, preferred: int, rating: Rating) -> None:
+        """Count one rating of the item at this place."""
+        self.made += 1
+        self.rated[place] = True
+        for pair in range(0, len(rating.verdicts or ()), 2):
+            assert rating.verdicts is not None
+            self.verdicts[rating.verdicts[pair], rating.verdicts[pair + 1]] += 1
+        if rating.scores is None:
+            self._unscored.append((place, rating.unscored if rating.unscored is None else sys.intern(rating.unscored)))
+            return
+        self._totals[place] += credit(rating.scores, preferred)
+        self._counts[place] += 1
+        if rating.scores.count(max(rating.scores)) > 1:
+            self.tied[place] = True
+        if rating.note:
+            self.noted[place] = True
+        if rating.probabilities is not None:
+            self.claimed.append((rating.probabilities, preferred))
+
+    @property
+    def credits(self) -> Floats:
+        """1 right, 0 wrong, a share when tied, nan when unscored; the mean over strangers."""
+        with np.errstate(invalid="ignore"):
+            return self._totals / self._counts
+
+    @property
+    def reasons(self) -> Counter[str | None]:
+        """Why the items without any score have none."""
+        return Counter(reason for place, reason in self._unscored if not self._counts[place])
 
 
 class Ratings:
@@ -39,8 +92,8 @@ class Ratings:
     def __init__(
         self,
         items: Sequence[RatedItem],
-        ratings: Mapping[tuple[str, str], Rated],
-        shown: Sequence[ViewLine] = (),
+        ratings: Mapping[tuple[str, str], Rated | Tally],
+        shown: Iterable[ViewLine] = (),
         views: Sequence[ViewSpec] = (),
         lost: int = 0,
         resample: Resample = "auto",
@@ -48,32 +101,57 @@ class Ratings:
         self.items = items
         self.lost = lost
         """Items that the run held once and holds no more."""
+        self.browsed: dict[tuple[str, str], Rated] = {}
+        """By model and view, the ratings of the items that a page shows."""
         self._resample: Resample = resample
-        self._ratings = ratings
         self._draws = {view.name: view.draws for view in views}
         self._place = {item.id: index for index, item in enumerate(items)}
         self._shown: dict[str, list[ViewLine]] = {}
         for line in shown:
             self._shown.setdefault(line.view, []).append(line)
         self._by_name = {view.name for view in views if view.shows("user")}
-        self.credits = {key: self._credits(rated) for key, rated in ratings.items()}
+        self._tallies = {
+            key: rated if isinstance(rated, Tally) else self._tallied(rated) for key, rated in ratings.items()
+        }
+        self.credits = {key: tally.credits for key, tally in self._tallies.items()}
         """By model and view: 1 right, 0 wrong, a share when tied, nan when unscored; the mean over strangers."""
 
     @classmethod
-    def of(cls, run: Run[Settings], *, again: bool = False, resample: Resample = "auto") -> Ratings:
-        """Read a run; with `again`, verdicts and grades again from the models' own words."""
+    def of(
+        cls, run: Run[Settings], *, again: bool = False, resample: Resample = "auto", whole: bool = False
+    ) -> Ratings:
+        """Read a run, each line once; with `again`, verdicts and grades again from the models' own words.
+
+        With `whole`, the ratings of all items are kept, and not only of those that a page shows.
+        """
         items = list(run.read(ITEMS))
         keys = [(model.label, view.name) for model in run.settings.models for view in run.settings.views]
-        ratings: dict[tuple[str, str], Rated] = {key: {} for key in keys}
-        places = {item.id: item for item in items}
-        rated: set[str] = set()
+        tallies = {key: Tally(len(items)) for key in keys}
+        places = {item.id: place for place, item in enumerate(items)}
+        browsed = {item.id for item in (items if whole else browsed_items(items))}
+        kept: dict[tuple[str, str], Rated] = {key: {} for key in keys}
+        gone: set[str] = set()
         for line in run.read(RATINGS):
-            rated.add(line.item)
-            if (line.rm, line.view) in ratings and line.item in places:
-                rating = _read_again(line, places, run.settings.seed) if again else line.rating
-                ratings[line.rm, line.view][line.item, line.draw] = rating
-        lost = run.lost_items(places, rated)
-        return cls(items, ratings, list(run.read(VIEWS)), run.settings.views, lost, resample)
+            key, place = (line.rm, line.view), places.get(line.item)
+            if place is None:
+                gone.add(line.item)
+            elif key in tallies:
+                rating = _read_again(line, items[place], run.settings.seed) if again else line.rating
+                tallies[key].add(place, items[place].preferred, rating)
+                if line.item in browsed:
+                    kept[key][line.item, line.draw] = rating
+        lost = run.lost_items(places, gone)
+        ratings = cls(items, tallies, _slim(run.read(VIEWS), items), run.settings.views, lost, resample)
+        ratings.browsed = kept
+        return ratings
+
+    def _tallied(self, rated: Rated) -> Tally:
+        tally = Tally(len(self.items))
+        for (item, _), rating in rated.items():
+            place = self._place.get(item)
+            if place is not None:
+                tally.add(place, self.items[place].preferred, rating)
+        return tally
 
     def shown(self, view: str) -> list[ViewLine]:
         """What the items were shown with under this view."""
@@ -89,13 +167,9 @@ class Ratings:
                 (full if line.parts or known else empty)[place] = True
         return empty & ~full
 
-    def rated(self, rm: str, view: str) -> Rated:
-        """By item id and by which of the view's strangers it was rated with."""
-        return self._ratings[rm, view]
-
-    def items_where(self, rm: str, view: str, holds: Callable[[Rating], bool]) -> int:
-        """The number of items of which this is true for a rating."""
-        return len({item for (item, _), rating in self.rated(rm, view).items() if holds(rating)})
+    def tally(self, rm: str, view: str) -> Tally:
+        """What the ratings of a model under a view come to."""
+        return self._tallies[rm, view]
 
     @property
     def missing(self) -> int:
@@ -106,18 +180,8 @@ class Ratings:
     def to_make(self) -> int:
         """How many ratings are still to be made."""
         return sum(
-            len(self.items) * self._draws.get(view, 1) - len(rated) for (_, view), rated in self._ratings.items()
+            len(self.items) * self._draws.get(view, 1) - tally.made for (_, view), tally in self._tallies.items()
         )
-
-    def _credits(self, rated: Rated) -> Floats:
-        totals, counts = np.zeros(len(self.items)), np.zeros(len(self.items))
-        for (item, _), rating in rated.items():
-            place = self._place.get(item)
-            if place is not None and rating.scores is not None:
-                totals[place] += credit(rating.scores, self.items[place].preferred)
-                counts[place] += 1
-        with np.errstate(invalid="ignore"):
-            return totals / counts
 
     @cached_property
     def users(self) -> NDArray[np.intp]:
@@ -182,7 +246,35 @@ class Ratings:
         return len(np.unique(self.users[where]))
 
 
-def _read_again(line: RatingLine, items: dict[str, RatedItem], seed: int) -> Rating:
+def browsed_items(items: Sequence[RatedItem]) -> list[RatedItem]:
+    """The items that a page shows: all of them, or as many as it can hold, drawn by their ids."""
+    drawn = heapq.nsmallest(
+        MOST_BROWSED, items, key=lambda item: hashlib.sha256((item.group or item.id).encode()).digest()
+    )
+    kept = {item.id for item in drawn}
+    return [item for item in items if item.id in kept]
+
+
+def _slim(lines: Iterable[ViewLine], items: Sequence[RatedItem]) -> Iterator[ViewLine]:
+    """What the numbers need of each line: equal values are held once, and of parts only whether there are any."""
+    names: dict[str | None, str | None] = {item.id: item.id for item in items}
+    kinds: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
+    for line in lines:
+        yield msgspec.structs.replace(
+            line,
+            view=sys.intern(line.view),
+            item=names.setdefault(line.item, line.item),
+            user_id=names.setdefault(line.user_id, line.user_id),
+            closeness=names.setdefault(line.closeness, line.closeness),
+            kinds=kinds.setdefault(tuple(line.kinds.items()), line.kinds),
+            parts=_SOME if line.parts else (),
+        )
+
+
+_SOME = ("",)
+
+
+def _read_again(line: RatingLine, item: RatedItem, seed: int) -> Rating:
     """What was written is in the order in which the responses were presented, and so are its scores."""
     found = read_again(line.rating)
-    return line.rating if found is line.rating else in_benchmark_order(found, items[line.item], seed)
+    return line.rating if found is line.rating else in_benchmark_order(found, item, seed)

@@ -114,12 +114,12 @@ class OverBaseline(PairedTest, frozen=True, kw_only=True):
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):
-    """Accuracy on part of the items: a domain, a difficulty, a group of users."""
+    """Accuracy on part of the items: a domain, a difficulty, a contrast, a group of users."""
 
     rm: str
     view: str
     by: str
-    """`category`, `difficulty`, `known` (judgements to learn from) or `demographics.FIELD`."""
+    """`category`, `difficulty`, `contrast`, `known` (judgements to learn from) or `demographics.FIELD`."""
     value: str
     n: int
     users: int
@@ -138,7 +138,7 @@ class UserAccuracy(msgspec.Struct, frozen=True, kw_only=True):
     accuracy: float
 
 
-class Summary(RunSummary, frozen=True, kw_only=True):
+class Summary(RunSummary, frozen=True, kw_only=True, dict=True):
     """Everything that one run says, recomputed from its raw ratings."""
 
     split: str | None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -40,7 +41,7 @@ class Settings(ViewedSettings, frozen=True, kw_only=True):
         return ""
 
 
-class RatedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RatedItem(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
     """A comparison as the run keeps it: texts, label, and what the slices need."""
 
     id: str
@@ -50,6 +51,7 @@ class RatedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     preferred: int
     category: str | None = None
     difficulty: str | None = None
+    contrast: str | None = None
     twin: str | None = None
     group: str | None = None
     traits: dict[str, str] = {}
@@ -58,7 +60,7 @@ class RatedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many judgements of this user the trained models could learn from, in runs of `palate train`."""
 
 
-class RatingLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RatingLine(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
     """One line of `ratings.jsonl`; the numbers stand in the order of the item's responses."""
 
     rm: str
@@ -114,6 +116,7 @@ def rated_item(item: Comparison, benchmark: Benchmark) -> RatedItem:
         preferred=item.preferred,
         category=item.category,
         difficulty=item.difficulty,
+        contrast=item.contrast,
         twin=item.twin,
         group=item.group,
         traits={name: value for name, value in traits.items() if isinstance(value, str)},
@@ -127,10 +130,15 @@ def presented_order(item: Comparison | RatedItem, seed: int) -> list[int]:
     so that dropping one item changes no other; and it starts from the texts in alphabetical order, so
     that where the preferred response stands in the file tells nothing.
     """
-    key = min(item.id, item.twin) if item.twin else item.id
-    order = sorted(range(len(item.responses)), key=lambda index: item.responses[index])
+    return list(_presented_order(min(item.id, item.twin) if item.twin else item.id, item.responses, seed))
+
+
+@lru_cache(maxsize=2**16)
+def _presented_order(key: str, responses: tuple[str, ...], seed: int) -> tuple[int, ...]:
+    """Kept, since every model asks for it under every view."""
+    order = sorted(range(len(responses)), key=lambda index: responses[index])
     random.Random(seeded(seed, key)).shuffle(order)
-    return order
+    return tuple(order)
 
 
 def make_ask(item: Comparison, view: View, seed: int) -> Ask:

@@ -1,4 +1,4 @@
-"""Accuracy by domain, difficulty, group of users and user, and the one rule that keeps a group from being a few people.
+"""Accuracy by domain, difficulty, contrast, group and user, and the rule that keeps a group from being a few people.
 
 Every output that shows something by group (the terminal, Markdown, the page, `summary.json` and the audit of a run)
 takes its groups from `shown_groups`.
@@ -35,7 +35,8 @@ class Grouping(msgspec.Struct, frozen=True):
     """One field: the value of each item as a code."""
 
     by: str
-    """`category`, `difficulty`, `known` (judgements that a trained model could learn from) or `demographics.FIELD`."""
+    """`category`, `difficulty`, `contrast`, `known` (judgements that a trained model could learn from) or
+    `demographics.FIELD`."""
     values: list[str]
     codes: NDArray[np.intp]
     """By item, the place of its value; -1 for an item that does not count."""
@@ -54,6 +55,7 @@ def groupings(ratings: Ratings) -> list[Grouping]:
     readers: list[tuple[str, Callable[[RatedItem], str | None]]] = [
         ("category", lambda item: item.category),
         ("difficulty", lambda item: item.difficulty),
+        ("contrast", lambda item: item.contrast),
         ("known", lambda item: None if item.known is None else known_bucket(item.known)),
         *((f"demographics.{name}", lambda item, name=name: item.traits.get(name)) for name in names),
     ]

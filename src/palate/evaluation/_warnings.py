@@ -121,9 +121,7 @@ def run_warnings(
         found.append(f"Independent users or couples: only {ratings.n_clusters}. Intervals from so few can mislead.")
     for result in results:
         if result.unscored > 0.02 * len(ratings.items):
-            rated = ratings.rated(result.rm, result.view)
-            scored = {item for (item, _), rating in rated.items() if rating.scores is not None}
-            reasons = Counter(rating.unscored for (item, _), rating in rated.items() if item not in scored)
+            reasons = ratings.tally(result.rm, result.view).reasons
             # the reason is why an earlier stranger gave no score
             reason, _ = min(reasons.most_common(), key=lambda counted: counted[0] == NO_FURTHER_STRANGER)
             found.append(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,7 +99,7 @@ def read_model(folder: Path) -> tuple[ModelFile, ModelTensors]:
             )
         kept = msgspec.json.decode(raw, type=ModelFile)
         tensors = load((folder / "model.safetensors").read_bytes())
-    except (msgspec.DecodeError, OSError, SafetensorError) as error:
+    except (msgspec.DecodeError, OSError, RecursionError, SafetensorError) as error:
         raise PalateError(f"the model in {folder} cannot be read: {error}") from error
     states: list[torch.Tensor] = []
     if "users.states" in tensors:
@@ -123,18 +123,22 @@ class ErasedFromModel(msgspec.Struct, frozen=True, kw_only=True):
     features: str
 
 
-def erase_user(
-    folder: Path, user: str, choices: Iterable[tuple[str, Sequence[str]]], *, write: bool = True
+def erase_users(
+    folder: Path, users: Collection[str], choices: Iterable[tuple[str, Sequence[str]]], *, write: bool = True
 ) -> ErasedFromModel:
-    """Take out the user's name and state, and the marks of these choices of theirs. The shared part stays.
+    """Take out the users' names and states, and the marks of these choices of theirs. The shared part stays.
 
     A choice is a prompt and what was offered. Without `write`, only say what would be taken out.
     """
-    _finish_what_broke_off(folder, user, write=write)
+    if (broken := _broken_off(folder, users)) is not None:
+        left, erased_before = broken
+        if not write:
+            return ErasedFromModel(states=erased_before, marks=0, method=left.method, features=left.features)
+        write_whole(folder / "model.json", msgspec.json.format(msgspec.json.encode(left), indent=2) + b"\n")
     kept, tensors = read_model(folder)
     gone = {mark(prompt, responses) for prompt, responses in choices}
     trained = [one for one in tensors.trained if one not in gone]
-    staying = [place for place, name in enumerate(kept.users) if name != user]
+    staying = [place for place, name in enumerate(kept.users) if name not in users]
     erased = ErasedFromModel(
         states=len(kept.users) - len(staying),
         marks=len(tensors.trained) - len(trained),
@@ -152,7 +156,7 @@ def describe_model(folder: Path) -> ModelFile:
     """`model.json`, or what is wrong with it."""
     try:
         return msgspec.json.decode((folder / "model.json").read_bytes(), type=ModelFile)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return read_model(folder)[0]
 
 
@@ -199,23 +203,24 @@ def strip_model(folder: Path, out: Path) -> Path:
     return write_model(out, msgspec.structs.replace(kept, users=[]), replace(tensors, states=[], trained=[]))
 
 
-def _finish_what_broke_off(folder: Path, user: str, *, write: bool) -> None:
-    """The two files are replaced one after the other; a crash in between leaves a name without its state."""
-    from safetensors import safe_open
+def _broken_off(folder: Path, users: Collection[str]) -> tuple[ModelFile, int] | None:
+    """What `model.json` should say, and how many states are gone, where an erasure broke off between the two files."""
+    from safetensors import SafetensorError, safe_open
 
     description, numbers = folder / "model.json", folder / "model.safetensors"
-    if not (write and description.is_file() and numbers.is_file()):
-        return
+    if not (description.is_file() and numbers.is_file()):
+        return None
     try:
         kept = msgspec.json.decode(description.read_bytes(), type=ModelFile)
         with safe_open(str(numbers), "pt") as tensors:
             found = "users.lengths" in tensors.keys()  # noqa: SIM118 - it is no dict
             states = tensors.get_slice("users.lengths").get_shape()[0] if found else 0
-    except (msgspec.DecodeError, OSError):
-        return  # reading the model says what is wrong with it
-    if user in kept.users and states == len(kept.users) - 1:
-        kept = msgspec.structs.replace(kept, users=[name for name in kept.users if name != user])
-        write_whole(description, msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n")
+    except (msgspec.DecodeError, OSError, RecursionError, SafetensorError):
+        return None  # reading the model says what is wrong with it
+    staying = [name for name in kept.users if name not in users]
+    if not states == len(staying) < len(kept.users):
+        return None
+    return msgspec.structs.replace(kept, users=staying), len(kept.users) - len(staying)
 
 
 def mark(prompt: str, responses: Sequence[str]) -> int:

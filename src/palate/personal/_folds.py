@@ -9,6 +9,7 @@ are never trained on.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -62,19 +63,20 @@ def units(choices: Sequence[Choice]) -> NDArray[np.intp]:
     """
     links = Links(choices)
     names: dict[str, int] = {}
-    ties = [
-        (place, len(choices) + names.setdefault(link, len(names)))
-        for place, choice in enumerate(choices)
-        for link in sorted(links.of(choice))
-    ]
-    component = _components(ties, len(choices) + len(names))
+    places, linked = array("q"), array("q")
+    for place, choice in enumerate(choices):
+        for link in sorted(links.of(choice)):
+            places.append(place)
+            linked.append(len(choices) + names.setdefault(link, len(names)))
+    component = _components(places, linked, len(choices) + len(names))
     return np.unique(component[: len(choices)], return_inverse=True)[1]
 
 
-def _components(ties: Sequence[tuple[int, int]], size: int) -> NDArray[np.intp]:
-    """For each of the nodes 0 to `size` - 1 a code; those that are tied, directly or through others, have one code."""
-    rows, columns = np.array(ties, int).reshape(-1, 2).T
-    graph = coo_array((np.ones(len(ties), np.int8), (rows, columns)), shape=(size, size))
+def _components(ones: Sequence[int], others: Sequence[int], size: int) -> NDArray[np.intp]:
+    """For each of the nodes 0 to `size` - 1 a code; the first of the ones and the first of the others have one code,
+    and so on, and those that are tied through others."""
+    rows, columns = np.array(ones, np.int64), np.array(others, np.int64)
+    graph = coo_array((np.ones(len(rows), np.int8), (rows, columns)), shape=(size, size))
     return connected_components(graph, directed=False)[1].astype(np.intp)
 
 
@@ -184,7 +186,8 @@ def _unseen(benchmark: Benchmark, parts: dict[str, set[str]], folds: int, seed: 
     """Each part of the users in turn; of units that others share, each part is asked about a share only."""
     items = benchmark.comparisons
     unit = units(items)
-    unit_part = spread(unit, min(folds, int(unit.max()) + 1), seed)
+    unit_part = spread(unit, min(folds, int(unit.max()) + 1), seed).tolist()
+    shares = max(unit_part) + 1
     with_unit = list(zip(items, unit.tolist(), strict=True))
     owners: dict[int, set[str]] = {}
     for item, own in with_unit:
@@ -193,8 +196,8 @@ def _unseen(benchmark: Benchmark, parts: dict[str, set[str]], folds: int, seed: 
     found = []
     for number, (name, users) in enumerate(parts.items()):
         private = {own for own, who in owners.items() if who <= users}
-        shared = {own for own in owners if unit_part[own] == number % (int(unit_part.max()) + 1)}
-        asked = {own for item, own in with_unit if item.user_id in users and own in (private | shared)}
+        open_units = private | {own for own in owners if unit_part[own] == number % shares}
+        asked = {own for item, own in with_unit if item.user_id in users and own in open_units}
         held = [item for item, own in with_unit if own in asked]
         test = [item for item in held if item.user_id in users]
         train = [item for item, own in with_unit if item.user_id not in users and own not in asked]
@@ -207,8 +210,10 @@ def _user_folds(benchmark: Benchmark, folds: int, seed: int) -> dict[str, set[st
     users = sorted({item.user_id for item in benchmark.comparisons})
     place = {user: index for index, user in enumerate(users)}
     owner = {item.id: place[item.user_id] for item in benchmark.comparisons}
-    ties = [(owner[item.id], owner[item.twin]) for item in benchmark.comparisons if item.twin in owner]
-    cluster = _components(ties, len(users))
+    twins = [item for item in benchmark.comparisons if item.twin in owner]
+    cluster = _components(
+        [owner[item.id] for item in twins], [owner[item.twin] for item in twins if item.twin], len(users)
+    )
     codes = np.array([cluster[owner[item.id]] for item in benchmark.comparisons])
     part = spread(codes, min(folds, int(codes.max()) + 1), seed)
     parts: dict[str, set[str]] = {}
@@ -253,12 +258,14 @@ class _Histories:
 
     def __init__(self, benchmark: Benchmark) -> None:
         self._users = benchmark.users
-        judged = (judgement for user in benchmark.users.values() for judgement in user.judgements)
-        self._links = Links([*benchmark.comparisons, *judged])
         self._own: dict[str, dict[object, str]] = {}
         for item in benchmark.comparisons:
             own = self._own.setdefault(item.user_id, {})
             own[item.id] = own[item.prompt, item.responses] = item.id
+        judged = [(user.id, judgement) for user in benchmark.users.values() for judgement in user.judgements]
+        # Where every judgement is an item of the table, nothing else needs to be tied to what is held out.
+        tied = any(self._item(judgement, user) is None for user, judgement in judged)
+        self._links = Links([*benchmark.comparisons, *(judgement for _, judgement in judged)]) if tied else None
         self._telling = _telling_posts(benchmark)
 
     def fold(
@@ -275,7 +282,7 @@ class _Histories:
         `later` are those items of each user after which nothing of theirs may be learned from. Without it choices
         of any time are learned from, and posts from before the user's test items.
         """
-        closed = {link for item in held for link in self._links.of(item)}
+        closed = {link for item in held for link in self._links.of(item)} if self._links else set()
         open_items = {item.id for item in train}
         telling = {post for item in test for post in self._telling.get(item.id, ())}
         asked: dict[str, list[Comparison]] = {}
@@ -297,11 +304,16 @@ class _Histories:
     def _may_train(
         self, judgement: Judgement, user: str, closed: set[str], open_items: set[str], ahead: Sequence[Comparison]
     ) -> bool:
-        own = self._own.get(user, {})
-        item = own.get(judgement.id) or own.get((judgement.prompt, judgement.responses))
-        if item is not None:  # the same choice as an item of the table, and so trained on where that is
+        item = self._item(judgement, user)
+        if item is not None:
             return item in open_items
+        assert self._links is not None
         return closed.isdisjoint(self._links.of(judgement)) and all(came_before(judgement, other) for other in ahead)
+
+    def _item(self, judgement: Judgement, user: str) -> str | None:
+        """The item of the table that is the same choice as a judgement, which is trained on where that item is."""
+        own = self._own.get(user, {})
+        return own.get(judgement.id) or own.get((judgement.prompt, judgement.responses))
 
 
 def _telling_posts(benchmark: Benchmark) -> dict[str, set[tuple[str, int]]]:

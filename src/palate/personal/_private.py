@@ -63,8 +63,10 @@ class PrivacySettings(msgspec.Struct, frozen=True, kw_only=True):
             raise PalateError(f"epsilon has to be a number above 0, and {self.epsilon} was given")
         if not 0 < self.delta < 1:
             raise PalateError(f"delta has to lie between 0 and 1, and {self.delta} was given")
-        if self.clip <= 0 or self.steps < 1 or not 0 < self.rate <= 1:
-            raise PalateError("clip has to be above 0, steps at least 1, and rate above 0 and at most 1")
+        if not 0 < self.clip < math.inf or self.steps < 1 or not 0 < self.rate <= 1:
+            raise PalateError("clip has to be a finite number above 0, steps at least 1, rate above 0 and at most 1")
+        if not 0 < self.learning_rate < math.inf:
+            raise PalateError("learning_rate has to be a finite number above 0")
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from palate.personal._recipe import Recipe, load_personal, parse_method
 from palate.records import Benchmark, Comparison, PalateError, RewardModel, User, View
 from palate.runs import (
     Build,
+    Keys,
     LoadedModel,
     ModelSettings,
     Progress,
@@ -227,12 +228,12 @@ def _groups(split: Sequence[Fold]) -> list[Sequence[Fold]]:
     return [split[start : start + size] for start in range(0, len(split), size)]
 
 
-def _tell(report: Progress, where: str, done: Collection[object], total: int, what: str) -> None:
+def _tell(report: Progress, where: str, done: Keys, total: int, what: str) -> None:
     """Report what is being done and where, with how much is rated."""
     report(f"{what}, {where}", len(done), total)
 
 
-def _is_pending(label: str, specs: Sequence[ViewSpec], fold: Fold, done: Collection[object]) -> bool:
+def _is_pending(label: str, specs: Sequence[ViewSpec], fold: Fold, done: Keys) -> bool:
     """Whether a model has anything left to rate in a fold."""
     return any((label, spec.name, item.id, draw) not in done for spec, draw in drawn(specs) for item in fold.test)
 

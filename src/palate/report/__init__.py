@@ -34,7 +34,7 @@ from palate.report._numbers import (
     points,
     points_interval,
 )
-from palate.report._page import document_page
+from palate.report._page import document_page, page_asset, page_templates
 from palate.report._plots import (
     IN_PERCENT,
     IN_POINTS,
@@ -60,7 +60,7 @@ from palate.report._plots import (
 from palate.report._scatter import Scatter, ScatterPoint, draw_scatter
 from palate.report._slopes import SlopeRow, Slopes, draw_slopes
 from palate.report._table import Bar, Table
-from palate.report._terminal import print_document
+from palate.report._terminal import make_console, print_document, printable
 
 __all__ = [
     "ABSENT",
@@ -119,12 +119,16 @@ __all__ = [
     "figure",
     "figure_interval",
     "fullest_bin",
+    "make_console",
     "natural_order",
+    "page_asset",
+    "page_templates",
     "percent",
     "percent_interval",
     "points",
     "points_interval",
     "print_document",
+    "printable",
     "shortened",
     "warnings_first",
 ]

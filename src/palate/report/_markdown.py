@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterator
 
+from palate.records import printable
 from palate.report._document import Cell, Document, Note, Section
 from palate.report._table import Table, markdown_table, one_line, safe_markdown
 
@@ -78,6 +79,7 @@ def document_csv(document: Document) -> str:
 
 def _inert(cell: Cell) -> Cell:
     """A name that a spreadsheet takes for text: an apostrophe goes before what would start a formula."""
-    if isinstance(cell, str) and cell.lstrip(" ").startswith(_FORMULA_STARTS):
-        return "'" + cell
-    return cell
+    if not isinstance(cell, str):
+        return cell
+    shown = printable(cell, keep="")
+    return "'" + shown if cell.lstrip(" ").startswith(_FORMULA_STARTS) else shown

@@ -23,9 +23,9 @@ _FOLDER = Path(__file__).parent
 
 def document_page(document: Document) -> str:
     """The page as text."""
-    style, theme, script = _asset("page.css"), _asset("theme.js"), _asset("page.js")
+    style, theme, script = page_asset("page.css"), page_asset("theme.js"), page_asset("page.js")
     page = (
-        _environment()
+        page_templates()
         .get_template("page.html.j2")
         .render(
             document=document,
@@ -112,16 +112,16 @@ def _hash(text: str) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
-    """A style or script that a page carries inside itself."""
+def page_asset(name: str) -> str:
+    """A style or script that a page carries inside itself: `page.css`, `theme.js` or `page.js`."""
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
 @cache
-def _environment() -> Environment:
-    """Where templates find each other."""
+def page_templates(*folders: Path) -> Environment:
+    """Where templates find each other: those of the report, and those of further folders."""
     environment = Environment(
-        loader=FileSystemLoader(_FOLDER),
+        loader=FileSystemLoader([*folders, _FOLDER]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from palate.records import printable
+
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$]|^[#+\-=]|(?<=^\d)[.)])")
 
 
@@ -60,7 +62,7 @@ def one_line(cell: str) -> str:
     >>> one_line("0.412*\\n0.380 to 0.441")
     '0.412* (0.380 to 0.441)'
     """
-    value, _, below = cell.strip().partition("\n")
+    value, _, below = printable(cell).strip().partition("\n")
     return f"{value} ({below})" if below else value
 
 
@@ -83,6 +85,6 @@ def _line(cells: Iterable[str]) -> str:
 
 def safe_markdown(text: str) -> str:
     """Text that stays on its line and means nothing to Markdown or HTML."""
-    flat = " ".join(text.split())
+    flat = printable(" ".join(text.split()), keep="")
     escaped = _SPECIAL.sub(r"\\\1", flat).replace("&", "&amp;")
     return escaped.replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")

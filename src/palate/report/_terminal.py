@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Literal
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
+from palate.records import printable as without_controls
 from palate.report._document import Document, Finding, Note, Section
 from palate.report._numbers import MINUS
 from palate.report._table import Bar, Table
 
-_BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
 INDENT = 2
 ROOMY = 100
 """Columns of a terminal from which tables are set wide."""
@@ -30,18 +30,36 @@ NARROWEST = 8
 _STYLES = {"warning": "bold yellow", "note": "cyan", "good": "green"}
 
 
+class _Shown:
+    """Anything that rich can print, with other people's escape sequences made visible and rich's own kept."""
+
+    def __init__(self, content: ConsoleRenderable) -> None:
+        self._content = content
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._content, options):
+            yield segment if segment.control else Segment(without_controls(segment.text), segment.style)
+
+
+class _PrintableOnly(RenderHook):
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Shown(one) for one in renderables]
+
+
+def make_console(*, stderr: bool = False, quiet: bool = False, markup: bool = True, soft_wrap: bool = False) -> Console:
+    """The console that every command prints with: no text of a data set, a run or a model can command the terminal."""
+    console = Console(stderr=stderr, quiet=quiet, markup=markup, soft_wrap=soft_wrap, highlight=False)
+    console.push_render_hook(_PrintableOnly())
+    return console
+
+
 def printable(text: str, console: Console, style: str = "") -> Text:
     """Text that cannot move the cursor, colour anything or fail to be written."""
-    kept = "".join("\ufffd" if _unprintable(character) else character for character in text)
-    kept = kept.replace(MINUS, "-")
+    kept = without_controls(text, keep="").replace(MINUS, "-")
     encoding = console.encoding or "utf-8"
     if encoding.lower().replace("-", "") != "utf8":
         kept = kept.replace("–", "-").encode(encoding, "replace").decode(encoding)
     return Text(kept, style=style)
-
-
-def _unprintable(character: str) -> bool:
-    return unicodedata.category(character) in {"Cc", "Cs"} or character in _BIDIRECTIONAL
 
 
 def print_document(document: Document, console: Console) -> None:
@@ -140,7 +158,7 @@ def _grid(table: Table, console: Console, *, widths: Sequence[int] = ()) -> Grid
         numbers = position >= table.words
         justify: Literal["left", "right"] = "right" if numbers else "left"
         grid.add_column(
-            title, justify=justify, no_wrap=numbers, overflow="fold",
+            without_controls(title), justify=justify, no_wrap=numbers, overflow="fold",
             min_width=None if numbers else NARROWEST,
         )  # fmt: skip
     for column, width in zip(grid.columns, widths, strict=False):

@@ -4,7 +4,7 @@ from palate.rewards._check import Check, check_reward_model
 from palate.rewards._controls import Overlap
 from palate.rewards._grade import read_grade
 from palate.rewards._judge import read_again
-from palate.rewards._prompts import conversation, fit_view
+from palate.rewards._prompts import Fence, conversation, fit_view
 from palate.rewards._rate import Follower, follow, rate
 from palate.rewards._registry import (
     CONTROLS,
@@ -21,6 +21,7 @@ __all__ = [
     "REWARD_MODELS",
     "Check",
     "Factory",
+    "Fence",
     "Follower",
     "Overlap",
     "check_reward_model",

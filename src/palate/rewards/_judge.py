@@ -23,7 +23,7 @@ from palate.engine import (
 )
 from palate.records import Ask, PalateError, Rating
 from palate.rewards._grade import read_grade
-from palate.rewards._prompts import ANSWER, fit_view, grader_conversation, judge_conversation
+from palate.rewards._prompts import ANSWER, WORDING, fit_view, grader_conversation, judge_conversation
 from palate.rewards._verdict import read_verdict
 
 OPENING = "[["
@@ -45,8 +45,8 @@ class _LanguageModelReward:
 
     @property
     def fingerprint(self) -> str:
-        """The model's."""
-        return self._model.fingerprint
+        """The model's, and the words in which it is asked."""
+        return f"{self._model.fingerprint}-{WORDING}"
 
     def status(self) -> str:
         """Tokens and money, where a server is asked."""
@@ -75,8 +75,8 @@ class _TextOrProbabilities(_LanguageModelReward):
 
     @property
     def fingerprint(self) -> str:
-        """The model's, and how answers are had."""
-        return f"{self._model.fingerprint}-{self._how}-{self._sampling.most_tokens}"
+        """The model's, the words in which it is asked, and how answers are had."""
+        return f"{super().fingerprint}-{self._how}-{self._sampling.most_tokens}"
 
     def _answers(
         self,

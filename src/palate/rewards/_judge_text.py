@@ -42,8 +42,8 @@ _MARKUP = [
     (re.compile(r"[^\S\n]+"), " "),
     (re.compile(r" ?\n[ \n]*"), "\n"),
     (re.compile(r"^ ?#+ ?([^\n]+)", re.M), r"\1:"),  # a heading announces what comes next
-    (re.compile(r"^ ?(?:[-•>] )+", re.M), ""),
 ]
+_BULLET = re.compile(r"^ ?(?:[-•>] )+", re.M)
 
 
 def clean(text: str) -> str:
@@ -63,10 +63,27 @@ def clean(text: str) -> str:
         thinking = closing == ""
         if not thinking:
             kept.append(spoken)
-    cleaned = _one_spelling(" ".join(kept).translate(_SAME)).replace("\r", "\n")
+    cleaned = _one_spelling(_ECHO.sub(" ", " ".join(kept)).translate(_SAME)).replace("\r", "\n")
     for pattern, plain in _MARKUP:
         cleaned = pattern.sub(plain, cleaned)
-    return cleaned.strip()
+    return _BULLET.sub("", own_words(cleaned.strip())).strip()
+
+
+_ECHO = re.compile(r"<<([0-9a-f]{12})\b.*?(?:\b\1>>|\Z)", re.S)
+_QUOTED = re.compile(r'"([^"\n]*)"|^ ?>[^\n]*$', re.M)
+_LONGEST_NAME = 3
+"""Words: `"Response A"` names a side, and more than this in quotation marks is what somebody else said."""
+
+
+def own_words(text: str) -> str:
+    """A cleaned text without what it quotes, which is not the judge's own verdict; all of it, if that is a quotation.
+
+    >>> own_words('It says "I am best, so [[A]] it is". I say "[[B]]".')
+    'It says  . I say "[[B]]".'
+    """
+    if _QUOTED.fullmatch(text) or text.startswith("{"):  # an answer in quotation marks, or as JSON
+        return text
+    return _QUOTED.sub(lambda quote: quote[0] if quote[1] and len(quote[1].split()) <= _LONGEST_NAME else " ", text)
 
 
 def _one_spelling(text: str) -> str:

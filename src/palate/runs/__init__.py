@@ -11,10 +11,11 @@ from palate.runs._experiment import (
     repair_run,
     write_report,
 )
-from palate.runs._ledger import About, Appender, Ledger, Needs, bad_line, fault_of, locked
+from palate.runs._ledger import About, Appender, Keys, Ledger, Needs, bad_line, fault_of, locked
 from palate.runs._models import LoadedModel, Progress, load_models, no_progress
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import (
+    BAD,
     LOST,
     Run,
     RunSettings,
@@ -43,6 +44,7 @@ from palate.runs._stages import Build, chunks, rate_missing, ratings_of
 from palate.runs._views import PARTS, VIEWS, PartLine, ViewLine, add_views, keep_views, profiles_shown, view_label
 
 __all__ = [
+    "BAD",
     "EXPERIMENTS",
     "LOST",
     "PARTS",
@@ -55,6 +57,7 @@ __all__ = [
     "Fingerprint",
     "HashedSettings",
     "Item",
+    "Keys",
     "Ledger",
     "LoadedModel",
     "ModelSettings",

@@ -161,6 +161,7 @@ EXPERIMENTS: Registry[Experiment[Any, Any]] = Registry(
         "steer": ("Ways of steering a policy beside what the user wrote.", "palate.downstream:STEER"),
         "reach": ("How far a policy could follow a reward.", "palate.downstream:REACH"),
         "ppo": ("A policy trained with a reward model.", "palate.downstream:PPO"),
+        "build": ("A benchmark made from raw histories.", "palate.build:BUILD"),
         "study": ("Whether benchmarks predict what happens downstream.", "palate.study:STUDY"),
         "samples": ("Texts of a policy that several runs share.", "palate.downstream:SHARED_SAMPLES"),
     },

@@ -19,7 +19,7 @@ import msgspec
 
 from palate import __version__
 from palate.records import Card, PalateError
-from palate.runs._ledger import Appender, Ledger, Line, locked
+from palate.runs._ledger import Appender, Keys, Ledger, Line, locked
 from palate.runs._settings import HashedSettings, environment, file_name
 from palate.views import Budget
 
@@ -104,15 +104,13 @@ class Run(Generic[SettingsType]):
 
         What was made is read before what it was made from, since another process may be adding to both.
         """
-        needed: dict[str, set[Hashable]] = {}
+        needed: dict[str, Keys] = {}
         for ledger in reversed(self.ledgers):
-            keys: set[Hashable] = set()
-            for line in ledger.read(self.folder):
-                if ledger.key is not None:
-                    keys.add(ledger.key(line))
+            keys = Keys()
+            for line in ledger.read(self.folder, keys):
                 if ledger.needs is not None:
-                    needed.setdefault(ledger.needs.ledger.name, set()).update(ledger.needs.keys(line))
-            if lost := len(needed.get(ledger.name, set()) - keys):
+                    needed.setdefault(ledger.needs.ledger.name, Keys()).update(ledger.needs.keys(line))
+            if lost := needed.pop(ledger.name, Keys()).without(keys):
                 raise PalateError(
                     f"{self.folder / ledger.name} lacks {lost} of the lines that others in this folder were made from. "
                     f"Put the file back from a copy. Or run palate report {self.folder} --repair: it drops what was "
@@ -154,7 +152,7 @@ class RunWriter:
     def __init__(self, run: Run[Any]) -> None:
         self._run = run
         self._appenders: dict[str, Appender] = {}
-        self._keys: dict[str, set[Hashable]] = {}
+        self._keys: dict[str, Keys] = {}
         self._lines: dict[str, dict[Hashable, Any]] = {}
         try:
             for ledger in run.ledgers:
@@ -164,11 +162,10 @@ class RunWriter:
             self.close()
             raise
 
-    def keys(self, ledger: Ledger[Any]) -> set[Hashable]:
+    def keys(self, ledger: Ledger[Any]) -> Keys:
         """What is there, and needs not be made again."""
         if ledger.name not in self._keys:
-            assert ledger.key is not None
-            self._keys[ledger.name] = {ledger.key(line) for line in self._run.read(ledger)}
+            self._keys[ledger.name] = ledger.keys(self._run.folder)
         return self._keys[ledger.name]
 
     def lines(self, ledger: Ledger[Line]) -> dict[Any, Line]:
@@ -235,7 +232,7 @@ def kind_of(folder: Path) -> str:
     try:
         settled = msgspec.json.decode(file.read_bytes(), type=_Settled)
         kind = msgspec.json.decode(settled.settings, type=_Kind)
-    except (msgspec.DecodeError, OSError) as error:
+    except (msgspec.DecodeError, OSError, RecursionError) as error:
         raise PalateError(f"{file} cannot be read as the settings of a run: {error}") from error
     if kind.format != FORMAT:
         raise PalateError(
@@ -250,7 +247,7 @@ def _settled(folder: Path, settings: type[SettingsType]) -> SettingsType:
     try:
         settled = msgspec.json.decode(file.read_bytes(), type=_Settled)
         return msgspec.json.decode(settled.settings, type=settings)
-    except (msgspec.DecodeError, OSError) as error:
+    except (msgspec.DecodeError, OSError, RecursionError) as error:
         raise PalateError(f"{file} cannot be read as the settings of a run: {error}") from error
 
 

@@ -23,7 +23,7 @@ ViewKey = tuple[str, str, int]
 """A view, an item, and which of the view's strangers."""
 
 
-class ViewLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ViewLine(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
     """One line of `views.jsonl`: whose profile an item was shown with, and of which parts."""
 
     view: str
@@ -56,7 +56,7 @@ class ViewLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.missing is None and (bool(self.parts) or self.by_name)
 
 
-class PartLine(msgspec.Struct, frozen=True):
+class PartLine(msgspec.Struct, gc=False, frozen=True):
     """One line of `parts.jsonl`."""
 
     key: str

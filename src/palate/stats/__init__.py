@@ -33,15 +33,22 @@ from palate.stats._intervals import (
     ratio,
     ratio_interval,
 )
+from palate.stats._many_models import AgainstRest, AllPairs, against_rest, all_pairs
+from palate.stats._power import DIFFER, LEVEL, POWER, effective_items, smallest_gain
 from palate.stats._scores import Scores
 from palate.stats._worst import Halves, WorstTenth
 
 __all__ = [
     "ANYWHERE",
+    "DIFFER",
     "FEWEST_UNITS",
     "GAIN",
+    "LEVEL",
+    "POWER",
     "SHARE",
+    "AgainstRest",
     "Agreement",
+    "AllPairs",
     "Coefficient",
     "Crossed",
     "Detectable",
@@ -64,12 +71,15 @@ __all__ = [
     "Units",
     "WorstTenth",
     "adjusted",
+    "against_rest",
     "agreements",
+    "all_pairs",
     "brier",
     "by_family",
     "cluster_totals",
     "compare_predictors",
     "credit",
+    "effective_items",
     "expected_calibration_error",
     "false_discovery",
     "figures",
@@ -83,4 +93,5 @@ __all__ = [
     "ratio",
     "ratio_interval",
     "shared_units",
+    "smallest_gain",
 ]

@@ -11,7 +11,7 @@ from itertools import combinations
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtr
 
 from palate.stats._association import (
     FEWEST_MODELS,
@@ -146,7 +146,7 @@ def with_q(found: Sequence[Coefficient | None]) -> list[Coefficient | None]:
 
 def _differ(distances: Floats, users: int) -> NDArray[np.bool_]:
     """Which pairs of models differ, over users and with the false discovery rate held over pairs."""
-    p_values = 2 * stats.t.sf(np.abs(distances), users - 1)
+    p_values = 2 * stdtr(users - 1, -np.abs(distances))
     return np.array(false_discovery(p_values.tolist())) <= _SIGNIFICANT
 
 
@@ -216,7 +216,9 @@ def predictor_difference(
         return None, None, None, None
     if min(one.rank_reliability for one in columns) < LEAST_RELIABILITY:
         return None, None, None, None
-    ranks = [stats.rankdata(one.values) for one in columns]
+    from scipy.stats import rankdata  # it takes half a second to import, which most commands need not wait for
+
+    ranks = [rankdata(one.values) for one in columns]
     spreads = [Spread.of(one, outcome, families, by_rank=True) for one in columns[:2]]
     seen = [float(pearson(rank, ranks[2])) for rank in ranks[:2]]
     true = [float(spread.without_noise(np.asarray(value))) for spread, value in zip(spreads, seen, strict=True)]

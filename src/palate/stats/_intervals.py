@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy.special import ndtr, stdtr, stdtrit
 
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
@@ -220,15 +220,15 @@ def _estimate(quantity: Quantity, drawn: Floats) -> Estimate | None:
         return None
     same = error <= 1e-6 * abs(value)  # everybody, but for rounding
     deviations = np.zeros_like(values) if same else (values - value) / errors
-    tail = stats.norm.cdf(-np.sqrt(n / (n - 1)) * stats.t.ppf(0.975, n - 1))
+    tail = ndtr(-np.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.975))
     studentised = value - error * np.quantile(deviations[finite], [1 - tail, tail])
     expanded = np.quantile(values[finite], [tail, 1 - tail])
     low, high = min(studentised[0], expanded[0]), max(studentised[1], expanded[1])
     if n < _ENOUGH_TO_DRAW:
-        reach = stats.t.ppf(0.975, n - 1) * np.sqrt(n / (n - 1)) * error
+        reach = stdtrit(n - 1, 0.975) * np.sqrt(n / (n - 1)) * error
         low, high = min(low, value - reach), max(high, value + reach)
     added, freedom = _between_items(quantity)
-    reach = stats.t.ppf(0.975, freedom) * np.sqrt(added)
+    reach = stdtrit(freedom, 0.975) * np.sqrt(added)
     low, high = value - np.hypot(value - low, reach), value + np.hypot(high - value, reach)
     least, most = quantity.within
     if same and value in quantity.within and np.isfinite(most - least):
@@ -338,11 +338,11 @@ def _paired_difference(quantity: Quantity, drawn: Floats, unseen: Floats) -> Pai
     if error > 0:  # the degrees of freedom of a sum of two variances, by Satterthwaite (1946)
         share = between_users / (between_users + added)
         freedom = 1 / (share**2 / (n - 1) + (1 - share) ** 2 / freedom)
-    student = float(error * stats.t.ppf(0.975, freedom))
+    student = float(error * stdtrit(freedom, 0.975))
     low, high = min(limits[0], value - student), max(limits[1], value + student)
     p = max(2 * min(tails), _flip_test(sums))
     if error > 0:
-        p = max(p, float(2 * stats.t.sf(abs(value) / error, freedom)))
+        p = max(p, float(2 * stdtr(freedom, -abs(value) / error)))
     p = min(1.0, float(p))
     if p >= 0.05:
         low, high = min(low, 0.0), max(high, 0.0)
@@ -396,4 +396,8 @@ def false_discovery(p_values: Sequence[float]) -> list[float]:
     """
     if not p_values:
         return []
-    return [float(q) for q in stats.false_discovery_control(p_values)]
+    order = np.argsort(p_values)
+    ratios = np.asarray(p_values)[order] * (len(order) / np.arange(1, len(order) + 1))
+    found = np.empty(len(order))
+    found[order] = np.minimum(np.minimum.accumulate(ratios[::-1])[::-1], 1.0)
+    return [float(q) for q in found]

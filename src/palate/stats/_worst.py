@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtrit
 
 from palate.stats._intervals import Floats
 
@@ -77,7 +77,7 @@ class Halves:
                 order = np.lexsort((luck[side][there], own[:, side]))
                 tenth = own[order[: len(own) // 10], 1 - side]
                 values.append(tenth.mean())
-                errors.append(stats.t.ppf(0.975, len(tenth) - 1) * tenth.std(ddof=1) / np.sqrt(len(tenth)))
+                errors.append(stdtrit(len(tenth) - 1, 0.975) * tenth.std(ddof=1) / np.sqrt(len(tenth)))
             means.append(own.mean())
             counted.append(len(own))
         value, reach = float(np.mean(values)), float(np.mean(errors))

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from palate.data import load_benchmark, pairs_from_completions
-from palate.downstream import BEST_OF_N, GUIDE, PPO, REACH, best_of_n, guide, make_critic, ppo, reach
+from palate.downstream import BEST_OF_N, GUIDE, PPO, REACH, best_of_n, check_sketch, guide, make_critic, ppo, reach
 from palate.engine import in_process, open_by_spec
 from palate.evaluation import EVALUATION, evaluate
 from palate.personal import Recipe, describe_model, parse_method
@@ -188,7 +188,7 @@ def run_cell(plan: Plan, cell: Cell, place: Workplace, benchmarks: Benchmarks, p
     elif isinstance(measure, Reach):
         made = reach(
             benchmark, measure.policy, [rm], measure.critic, view=cell.view, policy_view=measure.policy_view,
-            drawing=measure.drawing, **common,
+            drawing=measure.drawing, sketch=measure.sketch, **common,
         )  # fmt: skip
     else:
         made = ppo(
@@ -294,6 +294,8 @@ def _settings_of(measure: BestOfN | Guide | Ppo | Reach) -> None:
             raise PalateError(f"weight is a number above 0; {measure.weight:g} was given")
     else:
         measure.drawing.check()
+    if isinstance(measure, Reach):
+        check_sketch(measure.sketch)
 
 
 def _policy_fits(measure: BestOfN | Guide | Ppo | Reach) -> None:

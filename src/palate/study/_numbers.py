@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.downstream import PPO, ItemNumber, mean_columns, run_numbers
-from palate.evaluation import Ratings
+from palate.evaluation import RATINGS, Ratings
 from palate.evaluation import Settings as EvaluationSettings
 from palate.records import PalateError
 from palate.runs import Run, open_run
@@ -208,6 +208,7 @@ def _of_ratings(run: Run[EvaluationSettings], ratings: Ratings) -> Iterator[Item
     """Of every view that is no control of another."""
     [label] = [model.label for model in run.settings.models]
     views = {view.name: view for view in run.settings.views}
+    margins = _margins(run, ratings)
     for name, view in views.items():
         credits = ratings.credits[label, name]
         alone = ratings.credits[label, "none"]
@@ -217,7 +218,7 @@ def _of_ratings(run: Run[EvaluationSettings], ratings: Ratings) -> Iterator[Item
         stranger = f"swapped:{name}" if view.is_profile else name
         if view.is_profile or name == "none":
             yield ItemNumber("gain over a stranger", name, mean_columns(credits - ratings.credits[label, stranger]))
-        yield ItemNumber("margin-weighted accuracy", name, _margins(ratings, label, name), share=True)
+        yield ItemNumber("margin-weighted accuracy", name, margins[name], share=True)
         longer = ratings.longer
         sides = [mean_columns(np.where(where, credits, np.nan)) for where in (longer > 0, longer < 0)]
         yield ItemNumber("length-controlled accuracy", name, np.concatenate(sides, axis=1), _mean_of_two, share=True)
@@ -232,16 +233,16 @@ def _mean_of_two(totals: Floats) -> Floats:
     return np.asarray((totals[..., 0] / totals[..., 1] + totals[..., 2] / totals[..., 3]) / 2)
 
 
-def _margins(ratings: Ratings, label: str, view: str) -> Floats:
-    """Credits weighted by how far the preferred response is from the best of the others."""
-    columns = np.zeros((len(ratings.items), 2))
-    place = {item.id: index for index, item in enumerate(ratings.items)}
-    for (item, _), rating in ratings.rated(label, view).items():
-        if item in place and rating.scores is not None:
-            preferred = ratings.items[place[item]].preferred
-            others = max(score for index, score in enumerate(rating.scores) if index != preferred)
-            margin = rating.scores[preferred] - others
-            columns[place[item]] += max(margin, 0.0), abs(margin)
+def _margins(run: Run[EvaluationSettings], ratings: Ratings) -> dict[str, Floats]:
+    """By view, credits weighted by how far the preferred response is from the best of the others."""
+    columns = {view.name: np.zeros((len(ratings.items), 2)) for view in run.settings.views}
+    places = {item.id: place for place, item in enumerate(ratings.items)}
+    for line in run.read(RATINGS):
+        scores, place = line.rating.scores, places.get(line.item)
+        if place is not None and scores is not None and line.view in columns:
+            preferred = ratings.items[place].preferred
+            margin = scores[preferred] - max(score for index, score in enumerate(scores) if index != preferred)
+            columns[line.view][place] += max(margin, 0.0), abs(margin)
     return columns
 
 

@@ -5,6 +5,7 @@ Every table of the file is read and checked before anything runs, and all faults
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from importlib import resources
@@ -104,6 +105,7 @@ class Reach(_Sampled, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     """How far each reward would move the policy, before any training: a predictor of what training brings."""
 
     top_p: float = 1.0
+    sketch: int | None = None
 
 
 class Guide(_Use, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="guide"):
@@ -217,10 +219,17 @@ class PlanError(PalateError):
         self.faults = list(faults)
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise tomllib.TOMLDecodeError(f"{text} is no number that a setting can have")
+    return number
+
+
 def read_plan(file: Path) -> Plan:
     """The plan in a file, with everything in it checked that can be checked without loading anything."""
     try:
-        raw = tomllib.loads(_text(file))
+        raw = tomllib.loads(_text(file), parse_float=_finite)
     except FileNotFoundError:
         raise PalateError(f"there is no plan {file}. Try the one that is built in: palate study {SMALL}") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

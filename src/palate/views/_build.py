@@ -33,6 +33,8 @@ READ_BY_WRITER = (Piece("judgements", 4), Piece("posts", 8))
 NO_STRANGER = "nobody else has as much of such a profile from before this item"
 NO_FURTHER_STRANGER = "no further stranger could be found"
 """Of an item that has fewer strangers than the view draws; what the others come to is its score."""
+_MOST_SEEN = 4_096
+"""Histories as items see them that are kept in mind."""
 NEARLY = 0.1
 """By how much two shares of choices about a category may differ beyond twofold: of few choices they are rough."""
 
@@ -94,6 +96,7 @@ class ViewBuilder:
         self._strangers = Strangers(whole or benchmark, set(benchmark.users), self.history, seed=seed)
         self._neighbours = Neighbours(benchmark.users, self._strangers, self.history, self.retriever)
         self._matched: dict[tuple[ViewSpec, str], list[_Subject]] = {}
+        self._seen: dict[tuple[str, str, str], tuple[User, Item, list[Post] | list[Judgement], int]] = {}
         self._category_of: dict[str, str] = {}
         for asked in ((whole or benchmark).comparisons, (whole or benchmark).completions):
             self._category_of.update({text_key(one.prompt): one.category for one in asked if one.category})
@@ -244,8 +247,10 @@ class ViewBuilder:
             if len(enough) == spec.draws:
                 break
         half.sort(key=lambda one: one[0])
-        self._matched[key] = (enough + [subject for _, subject in half])[: spec.draws]
-        return self._matched[key]
+        found = (enough + [subject for _, subject in half])[: spec.draws]
+        if spec.draws > 1:  # each draw asks again, after all items
+            self._matched[key] = found
+        return found
 
     def _nearness(self, user: User, kind: str, item: Item, most: int | None = None) -> Counter[int]:
         """How many pieces of this kind are how near to the item: of all, or of the most relevant."""
@@ -303,11 +308,15 @@ class ViewBuilder:
         return any(self._visible(user, kind, item)[1] for kind in kinds)
 
     def _visible(self, user: User, kind: str, item: Item) -> tuple[list[Post] | list[Judgement], int]:
-        if kind == "posts":
-            posts = self.history.posts(user, item)
-            return posts.events, posts.withheld
-        judgements = self.history.judgements(user, item)
-        return judgements.events, judgements.withheld
+        """What of a user may be shown for an item; a view asks several times in a row."""
+        key = user.id, kind, item.id
+        held = self._seen.get(key)
+        if held is None or held[0] is not user or held[1] is not item:
+            visible = (self.history.posts if kind == "posts" else self.history.judgements)(user, item)
+            if len(self._seen) >= _MOST_SEEN:
+                self._seen.clear()
+            held = self._seen[key] = user, item, visible.events, visible.withheld
+        return held[2], held[3]
 
     def _histories(
         self,

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import math
 import random
+import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from types import ModuleType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 
 from palate.records import PalateError, Registry
+
+_WORD = re.compile(r"\b\w\w+\b")
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -68,21 +73,30 @@ class _Random:
 
 
 class _BM25:
+    """BM25 as Lucene has it, in the numbers and the rounding of the library bm25s: its index would be built anew for
+    every item, since each item is shown with another part of a history."""
+
     name = "bm25"
     fingerprint = "bm25s-lucene-k1=1.5-b=0.75-english-stopwords"
+    K1, B = 1.5, 0.75
 
     def rank(self, searches: Sequence[Search]) -> list[list[int]]:
         return [_best_first(self._scores(search)) for search in searches]
 
     def _scores(self, search: Search) -> np.ndarray:
-        bm25s = _bm25s()
-        documents = [_words(text) for text in search.texts]
-        if not any(documents):
-            return np.zeros(len(documents))
-        index = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
-        index.index(documents, show_progress=False)
-        known = [word for word in _words(search.query) if word in index.vocab_dict]
-        return np.asarray(index.get_scores(known)) if known else np.zeros(len(documents))
+        documents = [_counted(text) for text in search.texts]
+        scores = np.zeros(len(documents), np.float32)
+        lengths = np.array([document.length for document in documents])
+        if not lengths.any():
+            return scores
+        saturation = self.K1 * ((1 - self.B) + self.B * lengths / lengths.mean())
+        for word in _words(search.query):
+            frequencies = np.array([document.counts.get(word, 0) for document in documents], np.float32)
+            holding = np.count_nonzero(frequencies)
+            if holding:
+                rarity = np.float32(math.log(1 + (len(documents) - holding + 0.5) / (holding + 0.5)))
+                scores += (np.float64(rarity) * (frequencies / (saturation + frequencies))).astype(np.float32)
+        return scores
 
 
 @cache
@@ -97,10 +111,29 @@ def _bm25s() -> ModuleType:
             del sys.modules[name]
 
 
-@lru_cache(maxsize=200_000)
+class _Counted(NamedTuple):
+    """The words of a text, and how many there are."""
+
+    counts: dict[str, int]
+    length: int
+
+
+@lru_cache(maxsize=50_000)
+def _counted(text: str) -> _Counted:
+    words = _words(text)
+    return _Counted(dict(Counter(words)), len(words))
+
+
 def _words(text: str) -> list[str]:
-    [words] = _bm25s().tokenize([text], stopwords="en", return_ids=False, show_progress=False)
-    return list(words)
+    """The words by which a text is found, as bm25s splits texts, without its progress bars."""
+    stopwords = _stopwords()
+    return [word for word in _WORD.findall(text.lower()) if word not in stopwords]
+
+
+@cache
+def _stopwords() -> frozenset[str]:
+    _bm25s()
+    return frozenset(importlib.import_module("bm25s.stopwords").STOPWORDS_EN)
 
 
 class _Embedding:

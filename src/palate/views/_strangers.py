@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from palate.data import History, Item, responses_of, text_key
 from palate.records import Benchmark, Comparison, Judgement
@@ -14,6 +19,8 @@ Closeness = Literal["same pair", "topic and batch", "topic", "batch", "anybody"]
 """What a stranger has in common with the user: they judged the same pair, have items of the same category, were asked
 some of the same questions, or nothing that is known."""
 
+People = NDArray[np.int32]
+"""People by their places in the list of all, in order."""
 TRIED = 60
 """Strangers drawn from each circle before the next is tried."""
 
@@ -28,36 +35,49 @@ class Strangers:
 
     def __init__(self, whole: Benchmark, users: set[str], history: History, *, seed: int) -> None:
         self._whole, self._history, self._seed = whole, history, seed
-        self._users, self._everybody = users, sorted(users)
-        self._by_category: dict[str, set[str]] = {}
-        self._by_prompt: dict[str, set[str]] = {}
-        self._by_pair: dict[object, set[str]] = {}
-        self._prompts: dict[str, set[str]] = {}
-        self._authors: dict[str, set[str]] = {}
-        self._avoided: dict[str, set[str]] = {}
-        self._circles = lru_cache(maxsize=256)(self._circles_of)
+        self._users = users
         items: list[Item] = [*whole.comparisons, *whole.completions]
         owners = {item.id: item.user_id for item in items}
+        self._names = sorted(users.union(whole.users, owners.values()))
+        """Everybody; below, people go by their places in this list."""
+        self._places = {name: place for place, name in enumerate(self._names)}
+        self._everybody = np.array([self._places[user] for user in sorted(users)], np.int32)
+        self._by_category: defaultdict[str, array[int]] = defaultdict(_numbers)
+        self._by_prompt: list[array[int]] = []
+        self._prompts: list[array[int]] = [_numbers() for _ in self._names]
+        self._authors: dict[str, set[str]] = {}
+        self._avoided: dict[str, set[str]] = {}
+        self._topic, self._batch = lru_cache(maxsize=256)(self._topic_of), lru_cache(maxsize=256)(self._batch_of)
+        prompts: dict[str, int] = {}
         for item in items:
             if item.category is not None:
-                self._by_category.setdefault(item.category, set()).add(item.user_id)
-            self._met(item.user_id, item)
+                self._by_category[item.category].append(self._places[item.user_id])
             twin = owners.get(item.twin or "") if isinstance(item, Comparison) else None
             if twin is not None:
                 self._avoided.setdefault(item.user_id, set()).add(twin)
         for completion in whole.completions:
             if completion.text:
                 self._authors.setdefault(text_key(completion.text), set()).add(completion.user_id)
-        for user in whole.users.values():
-            for judgement in user.judgements:
-                self._met(user.id, judgement)
+        for user, choice in self._choices(items):
+            number = prompts.setdefault(text_key(choice.prompt), len(prompts))
+            if number == len(self._by_prompt):
+                self._by_prompt.append(_numbers())
+            self._by_prompt[number].append(self._places[user])
+            self._prompts[self._places[user]].append(number)
 
-    def _met(self, user: str, choice: Item | Judgement) -> None:
-        prompt = text_key(choice.prompt)
-        self._by_prompt.setdefault(prompt, set()).add(user)
-        self._prompts.setdefault(user, set()).add(prompt)
-        if isinstance(choice, Comparison | Judgement):
-            self._by_pair.setdefault(_pair(choice), set()).add(user)
+    def _choices(self, items: Iterable[Item]) -> Iterator[tuple[str, Item | Judgement]]:
+        """What everybody was asked, in the items and before."""
+        yield from ((item.user_id, item) for item in items)
+        yield from ((user.id, judgement) for user in self._whole.users.values() for judgement in user.judgements)
+
+    @cached_property
+    def _by_pair(self) -> dict[object, set[str]]:
+        """Who judged which two texts; only a view of co-annotators asks."""
+        found: dict[object, set[str]] = {}
+        for user, choice in self._choices(self._whole.comparisons):
+            if isinstance(choice, Comparison | Judgement):
+                found.setdefault(_pair(choice), set()).add(user)
+        return found
 
     def share_pairs(self, items: Iterable[Comparison]) -> bool:
         """Whether the pair of any of these items was judged by somebody else who is not the user's twin."""
@@ -75,27 +95,45 @@ class Strangers:
         avoided = {item.user_id, user, *self._avoided.get(item.user_id, ()), *self._avoided.get(user, ())}
         avoided |= {user for text in responses_of(item) for user in self._authors.get(text_key(text), ())}
         draw = random.Random(f"{self._seed}\x00{to or item.id}".encode("utf-8", "surrogatepass"))
-        for closeness, users in self._of_pair(item) if co_annotators else self._circles(user, item.category):
-            for other in draw.sample(users, min(len(users), TRIED)):
+        for closeness, people in self._of_pair(item) if co_annotators else self._circles(user, item.category):
+            for place in draw.sample(range(len(people)), min(len(people), TRIED)):
+                other = self._names[people[place]]
                 if other in avoided:
                     continue
                 avoided.add(other)
                 if other in self._users and not self._history.wrote(self._whole.users[other], item):
                     yield other, closeness
 
-    def _of_pair(self, item: Item) -> list[tuple[Closeness, list[str]]]:
+    def _of_pair(self, item: Item) -> Iterator[tuple[Closeness, People]]:
         users = self._by_pair.get(_pair(item), set()) if isinstance(item, Comparison) else set()
-        return [("same pair", sorted(users))]
+        yield "same pair", _people([array("i", [self._places[user] for user in users])])
 
-    def _circles_of(self, user: str, category: str | None) -> list[tuple[Closeness, list[str]]]:
-        topic = self._by_category.get(category or "", set())
-        batch = {other for prompt in self._prompts.get(user, ()) for other in self._by_prompt[prompt]}
-        return [
-            ("topic and batch", sorted(topic & batch)),
-            ("topic", sorted(topic)),
-            ("batch", sorted(batch)),
-            ("anybody", self._everybody),
-        ]
+    def _circles(self, user: str, category: str | None) -> Iterator[tuple[Closeness, People]]:
+        """From the nearest to the widest; each is worked out when it is asked for."""
+        topic, batch = self._topic(category or ""), self._batch(user)
+        fewer, more = sorted((topic, batch), key=len)
+        there = np.searchsorted(more, fewer)
+        yield "topic and batch", fewer[np.append(more, -1)[there] == fewer]
+        yield "topic", topic
+        yield "batch", batch
+        yield "anybody", self._everybody
+
+    def _topic_of(self, category: str) -> People:
+        return _people([self._by_category[category]] if category in self._by_category else [])
+
+    def _batch_of(self, user: str) -> People:
+        """Whoever was asked one of the questions that the user was asked."""
+        asked = set(self._prompts[self._places[user]]) if user in self._places else ()
+        return _people([self._by_prompt[number] for number in asked])
+
+
+def _numbers() -> array[int]:
+    return array("i")
+
+
+def _people(groups: Sequence[array[int]]) -> People:
+    """Whoever is in one of the groups, each person once, in order."""
+    return np.unique(np.concatenate([np.empty(0, np.int32), *(np.frombuffer(some, np.int32) for some in groups)]))
 
 
 def _pair(choice: Comparison | Judgement) -> object:

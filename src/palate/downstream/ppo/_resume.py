@@ -148,7 +148,7 @@ def _fault(folder: Path) -> str | None:
         if size != proof.size:
             return f"it was cut short, {size:,} of {proof.size:,} bytes are there"
         return None if _hash(folder / "state.pt") == proof.sha256 else "its bytes are not those that were written"
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
         return f"it cannot be read ({error})"
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from palate.downstream.ppo._document import CURVES
 from palate.downstream.ppo._results import StepLine
 from palate.downstream.ppo._summary import warnings_of
-from palate.report import figure
+from palate.report import figure, make_console
 
 BARS = "▁▂▃▄▅▆▇█"
 SPARK = 24
@@ -93,7 +93,7 @@ def is_main_process() -> bool:
 def watching(*, show: bool = True) -> Iterator[Watching]:
     """Draws on standard error; nothing at all without `show`, or in a process that only helps another."""
     show = show and is_main_process()
-    console = Console(stderr=True, quiet=not show)
+    console = make_console(stderr=True, quiet=not show)
     if not console.is_terminal or not show:
         yield Watching(console, None)
         return

@@ -44,6 +44,10 @@ RISE = (
 )
 
 
+def _how(summary: ReachSummary) -> str:
+    return "" if summary.sketch is None else f", approximately: by random projections of size {summary.sketch}"
+
+
 def reach_document(run: Run[ReachSettings], summary: ReachSummary, *, users: bool) -> Document:
     """Reach and what it is made of, how far the reward itself would rise, and the samples."""
     items = list(_cards(run)) if users else []
@@ -56,7 +60,7 @@ def reach_document(run: Run[ReachSettings], summary: ReachSummary, *, users: boo
         lead=f"{summary.policy}, seeing {summary.policy_view}, writes {count(summary.drawn, 'sample')} for each prompt "
         f"(temperature {summary.temperature:g}, top_p {summary.top_p:g}, at most {summary.tokens} tokens). Reward "
         f"models see {summary.view}, and the same of strangers; {summary.critic} grades. The gradient of one half of "
-        "the users is read on the other half.",
+        f"the users is read on the other half{_how(summary)}.",
         facts={"Policy": summary.policy, "Critic": summary.critic},
         unfinished="Not everything is sampled, rated, graded and read yet. The numbers will change.",
         findings=summary.findings,

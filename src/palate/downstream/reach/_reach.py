@@ -56,9 +56,11 @@ from palate.views import ViewSpec, resolve_views
 if TYPE_CHECKING:
     from palate.downstream.ppo._policy_model import PolicyModel
     from palate.downstream.reach._gradient import PolicyGradient, ReadText
+    from palate.downstream.reach._sketch import SketchedGradient
 
 DRAWING = Drawing(samples=8, top_p=1.0, tokens=128)
 """What is drawn unless told otherwise: the whole distribution, since its tail has a gradient, too."""
+SMALLEST_SKETCH = 4
 
 
 def reach(
@@ -70,6 +72,7 @@ def reach(
     view: str | None = None,
     policy_view: str | None = None,
     drawing: Drawing | None = None,
+    sketch: int | None = None,
     retriever: str = "bm25",
     writer: str = "smollm2",
     budget: str | None = None,
@@ -83,9 +86,13 @@ def reach(
 
     The policy writes N texts for each prompt, once for all reward models; each model rates them seeing the user and
     seeing a stranger; the critic grades them. No policy is trained. Call it again to resume.
+
+    With `sketch`, every text is read once instead of about five times for each model and view: gradients are compared
+    by random projections of each of their matrices to this many rows and columns.
     """
     drawing = drawing or DRAWING
     check_drawing(drawing)
+    check_sketch(sketch)
     require("torch", "local")
     from palate.downstream.ppo._policy_model import open_policy_model
 
@@ -110,6 +117,7 @@ def reach(
         policy=Fingerprint(model.name, model.fingerprint),
         policy_view=shown,
         drawing=drawing,
+        sketch=sketch,
         reward_models=[one.settings for one in models],
         view=own,
         stranger=stranger,
@@ -136,6 +144,12 @@ def check_drawing(drawing: Drawing) -> None:
         raise PalateError(f"reach compares texts of one prompt: -n must be at least 2; {drawing.samples} was given")
     if drawing.temperature == 0:
         raise PalateError("--temperature 0 writes the same text every time, which has no gradient; use 1")
+
+
+def check_sketch(sketch: int | None) -> None:
+    """Refuse a size that could tell nothing."""
+    if sketch is not None and sketch < SMALLEST_SKETCH:
+        raise PalateError(f"--sketch must be at least {SMALLEST_SKETCH}; {sketch} was given. 32 is a good size.")
 
 
 def _views(name: str) -> tuple[ViewSpec, ViewSpec]:
@@ -171,15 +185,22 @@ class _Slopes:
         self._tell("done" if not pending else "reading the texts", 0, sources)
         if not pending or not counted:
             return
-        from palate.downstream.reach._gradient import PolicyGradient
-
         texts, places = self._read(counted)
-        gradient = PolicyGradient(self.policy.in_float32(), texts, self.settings.drawing.temperature)
+        gradient = self._gradient(texts)
         for source in pending:
             paid = advantages(self._scores(source, counted))
             for side in (0, 1):
                 self._add(source, side, counted, gradient, places, paid, sources)
         self._tell("done", 0, sources)
+
+    def _gradient(self, texts: Sequence[ReadText]) -> PolicyGradient | SketchedGradient:
+        from palate.downstream.reach._gradient import PolicyGradient
+        from palate.downstream.reach._sketch import SketchedGradient
+
+        policy, temperature = self.policy.in_float32(), self.settings.drawing.temperature
+        if self.settings.sketch is None:
+            return PolicyGradient(policy, texts, temperature)
+        return SketchedGradient(policy, texts, temperature, self.settings.sketch)
 
     def _tell(self, what: str, more: float, sources: Sequence[Source]) -> None:
         """All stages before this one are done."""
@@ -235,7 +256,7 @@ class _Slopes:
         source: Source,
         side: int,
         counted: Sequence[int],
-        gradient: PolicyGradient,
+        gradient: PolicyGradient | SketchedGradient,
         places: dict[tuple[int, int], int],
         paid: Floats,
         sources: Sequence[Source],

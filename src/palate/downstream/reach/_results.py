@@ -56,6 +56,8 @@ class ReachSummary(RunSummary, frozen=True, kw_only=True):
     top_p: float
     tokens: int
     """Maximum number of tokens of a sample."""
+    sketch: int | None
+    """Size of the random projections by which gradients were compared; null where they were exact."""
     counted: int
     """Items with samples whose user is shown."""
     halves: tuple[int, int]

@@ -39,6 +39,8 @@ class ReachSettings(ViewedSettings, frozen=True, kw_only=True):
     policy_view: ViewSpec
     """What the policy sees of the user."""
     drawing: Drawing
+    sketch: int | None = None
+    """To how many rows and columns each matrix of gradients is projected; exact where it is missing."""
     reward_models: list[ModelSettings]
     view: ViewSpec
     """What the reward models see of the user."""

@@ -159,6 +159,7 @@ def summarise_reach(run: Run[ReachSettings]) -> ReachSummary:
         temperature=settings.drawing.temperature,
         top_p=settings.drawing.top_p,
         tokens=settings.drawing.tokens,
+        sketch=settings.sketch,
         counted=len(measured.items),
         halves=(measured.users(0), measured.users(1)),
         ungraded=int(np.isnan(measured.critic.scores).sum()),
