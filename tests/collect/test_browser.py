@@ -162,6 +162,50 @@ def test_a_survey_saves_every_answer_at_once(visit: Any) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("visit", ["survey"], indirect=True)
+def test_an_answer_given_before_the_script_has_come_is_saved(visit: Any) -> None:
+    ann = visit(viewport=PHONE)
+    held: list[Any] = []
+    ann.context.route("**/survey.js*", lambda route: held.append(route))
+    page = ann.start()
+    page.get_by_label("30 to 44").check()
+    page.get_by_label("work", exact=True).check()
+    page.get_by_label("What annoys you in an answer?").fill("Long prefaces.")
+    expect(page.locator("#state")).to_have_text("")
+    held[0].continue_()
+    expect(page.locator("#state")).to_have_text("Saved")
+    given = {one.question: one.value for one in ann.made.store.collected(ann.made.project).survey}
+    assert given == {"age": "30 to 44", "uses": ["work"], "annoys": "Long prefaces."}
+
+
+@pytest.mark.parametrize("visit", ["survey"], indirect=True)
+def test_answers_that_wait_in_the_browser_are_shown_after_a_reload(visit: Any) -> None:
+    ann = visit(viewport=PHONE)
+    page = ann.start()
+    state = page.locator("#state")
+    page.get_by_label("30 to 44").check()
+    page.get_by_label("work", exact=True).check()
+    page.locator("[name=pvq-01]").nth(5).check()
+    expect(state).to_have_text("Saved")
+    ann.context.route("**/api/events", lambda route: route.abort())
+    page.get_by_label("18 to 29").check()
+    page.get_by_label("work", exact=True).uncheck()
+    page.locator("[name=pvq-01]").nth(2).check()
+    page.get_by_label("What annoys you in an answer?").fill("Long prefaces.")
+    page.get_by_label("What annoys you in an answer?").blur()
+    expect(state).to_contain_text("4 answers kept")
+    page.reload()
+    expect(state).to_contain_text("4 answers kept")
+    expect(page.get_by_label("18 to 29")).to_be_checked()
+    expect(page.get_by_label("work", exact=True)).not_to_be_checked()
+    expect(page.locator("[name=pvq-01]").nth(2)).to_be_checked()
+    expect(page.get_by_label("What annoys you in an answer?")).to_have_value("Long prefaces.")
+    ann.context.unroute("**/api/events")
+    expect(state).to_have_text("Saved")
+    given = {one.question: one.value for one in ann.made.store.collected(ann.made.project).survey}
+    assert given == {"age": "18 to 29", "annoys": "Long prefaces.", "pvq-01": 3}
+
+
 @pytest.mark.parametrize("visit", [("validate", {"per_person": "1"})], indirect=True)
 def test_a_blind_validation_shows_the_profile_last(visit: Any) -> None:
     ann = visit(viewport=DESKTOP)

@@ -18,6 +18,19 @@
     const empty = value === "" || (Array.isArray(value) && !value.length);
     palate.add(empty ? { kind: "undo", task, item: field.name } : { kind: "survey", task, item: field.name, value });
   }
+  // What waits in this browser is shown as given; what was given before this script came is saved now.
+  for (const event of palate.pending().filter((one) => one.task === task)) {
+    for (const field of survey.querySelectorAll(`[name="${CSS.escape(event.item)}"]`)) {
+      if (field.dataset.kind === "text") field.value = event.value ?? "";
+      else field.checked = [event.value].flat().map(String).includes(field.value);
+    }
+    before.set(event.item, JSON.stringify(event.value));
+  }
+  for (const field of survey.querySelectorAll("[name]")) {
+    const given = field.dataset.kind === "text" ? field.value !== field.defaultValue
+      : field.checked !== field.defaultChecked && (field.checked || field.dataset.kind === "choices");
+    if (given) save(field);
+  }
   survey.addEventListener("change", (event) => { if (event.target.name) save(event.target); });
   document.getElementById("finish").addEventListener("click", async (event) => {
     const active = document.activeElement;
