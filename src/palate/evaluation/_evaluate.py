@@ -9,6 +9,7 @@ from typing import Any
 from palate.evaluation._document import evaluation_document
 from palate.evaluation._items import item_cards
 from palate.evaluation._metrics import browsed_with, summarise
+from palate.evaluation._ratings import MOST_BROWSED
 from palate.evaluation._results import Summary
 from palate.evaluation._run import (
     COSTS,
@@ -21,7 +22,7 @@ from palate.evaluation._run import (
     rating_line,
 )
 from palate.records import Benchmark, Comparison, PalateError, RewardModel, View
-from palate.report import Document
+from palate.report import Document, ItemsWhenRead
 from palate.runs import (
     Build,
     Experiment,
@@ -34,7 +35,9 @@ from palate.runs import (
     add_views,
     as_benchmark,
     begin_run,
+    conclude,
     json_lines,
+    known_summary,
     load_models,
     no_progress,
     rate_missing,
@@ -52,6 +55,7 @@ class Evaluation(Experiment[Settings, Summary]):
     kind = "eval"
     command = "palate eval or palate train"
     settings = Settings
+    summary = Summary
     options = ("read_again", "resample")
 
     def ledgers(self, settings: Settings) -> Sequence[Ledger[Any]]:
@@ -64,8 +68,10 @@ class Evaluation(Experiment[Settings, Summary]):
 
     def document(self, run: Run[Settings], summary: Summary, *, users: bool = True) -> Document:
         """Accuracies, gains and differences, user by user and in parts, and every item."""
-        cards = item_cards(run, browsed_with(summary)) if users else []
-        return evaluation_document(summary, cards, left_out=max(0, summary.items - len(cards)))
+        if not users:
+            return evaluation_document(summary, [], left_out=summary.items)
+        cards = ItemsWhenRead(lambda: item_cards(run, browsed_with(summary)))
+        return evaluation_document(summary, cards, left_out=max(0, summary.items - MOST_BROWSED))
 
 
 EVALUATION = Evaluation()
@@ -108,16 +114,19 @@ def evaluate(
         Path(out),
         EVALUATION,
         settings,
-        {"items.jsonl": json_lines(rated_item(item, benchmark) for item in items)},
+        {"items.jsonl": lambda: json_lines(rated_item(item, benchmark) for item in items)},
     )
+    reading = Reading(resample=resample)
     total, report = len(models) * len(drawn(specs)) * len(items), progress or no_progress
+    if (known := known_summary(run, EVALUATION, reading)) is not None:
+        return known
     with run.writing() as writing:
         done = writing.keys(RATINGS)
         rate_comparisons(
             writing, models, specs, items, setup.builder.build, seed, lambda what: report(what, len(done), total)
         )
         report("done", len(done), total)
-    return EVALUATION.summarise(run, Reading(resample=resample))
+    return conclude(run, EVALUATION, reading)
 
 
 def rate_comparisons(

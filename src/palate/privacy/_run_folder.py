@@ -12,9 +12,11 @@ import msgspec
 from palate.privacy._person import Person
 from palate.privacy._places import Kind, Place, Renaming, Tally, erase_dropped_lines
 from palate.privacy._rewrite_lines import FileChange, Row, read_rows, remove_drafts, rewrite, sha256
-from palate.runs import BAD, About, Ledger, Run, locked, open_run, write_report
+from palate.runs import BAD, FINISHED, About, Ledger, Run, locked, open_run, write_report
+from palate.runs import REPORTS as WRITTEN_REPORTS
 
-REPORTS = ("report.html", "report.md", "results.csv", "summary.json")
+REPORTS = (*WRITTEN_REPORTS, FINISHED)
+"""Files that tell what a run came to. The last is not rebuilt: the same command makes it."""
 NAMES = frozenset(
     {"id", "user_id", "item", "rm", "view", "policy_view", "key", "twin", "group", "stranger", "neighbours", "parts"}
 )

@@ -2,15 +2,20 @@
 
 from palate.runs._experiment import (
     EXPERIMENTS,
+    REPORTS,
     Experiment,
     Reading,
     RunSummary,
     common_fields,
+    conclude,
     experiment_of,
+    known_summary,
     open_run,
     repair_run,
+    report_of,
     write_report,
 )
+from palate.runs._finished import FINISHED
 from palate.runs._ledger import About, Appender, Keys, Ledger, Needs, bad_line, fault_of, locked
 from palate.runs._models import LoadedModel, Progress, load_models, no_progress
 from palate.runs._repair import Dropped, repair_ledgers
@@ -46,8 +51,10 @@ from palate.runs._views import PARTS, VIEWS, PartLine, ViewLine, add_views, keep
 __all__ = [
     "BAD",
     "EXPERIMENTS",
+    "FINISHED",
     "LOST",
     "PARTS",
+    "REPORTS",
     "VIEWS",
     "About",
     "Appender",
@@ -79,6 +86,7 @@ __all__ = [
     "begin_run",
     "chunks",
     "common_fields",
+    "conclude",
     "environment",
     "experiment_of",
     "fault_of",
@@ -87,6 +95,7 @@ __all__ = [
     "json_lines",
     "keep_views",
     "kind_of",
+    "known_summary",
     "load_models",
     "locked",
     "no_progress",
@@ -98,6 +107,7 @@ __all__ = [
     "ratings_of",
     "repair_ledgers",
     "repair_run",
+    "report_of",
     "sample_items",
     "seeded",
     "set_up",

@@ -15,6 +15,7 @@ import msgspec
 
 from palate.records import PalateError, Registry, unknown_name
 from palate.report import Document, Finding, document_csv, document_markdown, document_page
+from palate.runs._finished import FINISHED, Finished, file_hashes, has_reports, made_by, read_finished
 from palate.runs._ledger import Ledger
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import Run, SettingsType, _settled, kind_of, write_whole
@@ -75,6 +76,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_READING = Reading()
+REPORTS = ("report.html", "report.md", "results.csv", "summary.json")
+"""What `write_report` writes into a run folder."""
 
 
 class Experiment(ABC, Generic[SettingsType, SummaryType]):
@@ -85,6 +88,8 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
     command: ClassVar[str]
     """The command that makes such runs."""
     settings: type[SettingsType]
+    summary: type[SummaryType] | None = None
+    """Of kinds whose finished runs answer at once: what their summaries are read back as."""
     has_report: ClassVar[bool] = True
     options: ClassVar[tuple[str, ...]] = ()
     """Which fields of `Reading` such a run heeds."""
@@ -210,6 +215,56 @@ def write_report(run: Run[Any], summary: RunSummary, *, users: bool = True) -> D
     except OSError as error:
         raise PalateError(f"cannot write the report to {run.folder}: {error.strerror or error}") from error
     return document
+
+
+def known_summary(
+    run: Run[SettingsType], experiment: Experiment[SettingsType, SummaryType], reading: Reading = DEFAULT_READING
+) -> SummaryType | None:
+    """What a run came to that `begin_run` found finished; None where it has to be measured or summarised."""
+    if run.finished is None or experiment.summary is None or bytes(run.finished.reading) != _json(reading):
+        return None
+    try:
+        summary = msgspec.json.decode(run.finished.summary, type=experiment.summary)
+    except msgspec.DecodeError:
+        return None
+    return msgspec.structs.replace(summary, run=str(run.folder))  # it may have been moved
+
+
+def conclude(
+    run: Run[SettingsType], experiment: Experiment[SettingsType, SummaryType], reading: Reading = DEFAULT_READING
+) -> SummaryType:
+    """Summarise a run that was just measured. Where it is complete, the same call will find it finished."""
+    ledgers = file_hashes(run.folder, (ledger.name for ledger in run.ledgers))
+    summary = experiment.summarise(run, reading)
+    if summary.complete and experiment.summary is not None:
+        _keep(run, Finished(made_by=made_by(), reading=_raw(reading), ledgers=ledgers, summary=_raw(summary)))
+    return summary
+
+
+def report_of(run: Run[Any], summary: RunSummary, *, users: bool = True) -> Document:
+    """What a report shows, with its files written, unless they are there just as they were written of this summary."""
+    kept = read_finished(run.folder) if users else None
+    if kept is not None and has_reports(kept, run.folder, _json(summary)):
+        return run.experiment.document(run, summary)
+    document = write_report(run, summary, users=users)
+    if kept is not None and bytes(kept.summary) == _json(summary):
+        _keep(run, msgspec.structs.replace(kept, reports=file_hashes(run.folder, REPORTS)))
+    return document
+
+
+def _keep(run: Run[Any], finished: Finished) -> None:
+    try:
+        write_whole(run.folder / FINISHED, msgspec.json.encode(finished))
+    except OSError:  # only speed is lost
+        (run.folder / FINISHED).unlink(missing_ok=True)
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def _raw(value: object) -> msgspec.Raw:
+    return msgspec.Raw(_json(value))
 
 
 def repair_run(folder: Path) -> list[Dropped]:

@@ -106,7 +106,7 @@ def best_of_n(
         views=seen,
         critic=Fingerprint(judge.name, judge.fingerprint),
     )
-    run = begin_run(Path(out), BEST_OF_N, settings, {"items.jsonl": json_lines(map(prompt_item, items))})
+    run = begin_run(Path(out), BEST_OF_N, settings, {"items.jsonl": lambda: json_lines(map(prompt_item, items))})
     sets = [SampleSet(Path(out), sample_settings(settings, settings.policy, drawing, spec)) for spec in shown]
     with run.writing() as opened:
         keep_views(opened, setup.builder, (*shown, *seen), items)

@@ -131,7 +131,7 @@ def guide(
         critic=None if judge is None else Fingerprint(judge.name, judge.fingerprint),
         accuracy=accuracy,
     )
-    run = begin_run(Path(out), GUIDE, settings, {"items.jsonl": json_lines(map(prompt_item, items))})
+    run = begin_run(Path(out), GUIDE, settings, {"items.jsonl": lambda: json_lines(map(prompt_item, items))})
     with run.writing() as opened:
         keep_views(opened, setup.builder, (*shown, *seen), items)
         Measurement(setup, settings, model, models, judge, opened, progress or no_progress).measure()
