@@ -120,7 +120,8 @@ def _plan(
     profile_texts: list[str] = []
     for folder in (*samples, *runs):
         report(f"reading {folder}", len(places) + 1, steps)
-        place, texts = erase_from_run(open_run(folder), person, write=False)
+        checked = folder in runs  # when it was gathered from
+        place, texts = erase_from_run(open_run(folder, check=not checked), person, write=False)
         places.append(place)
         profile_texts += texts
     for table in tables:  # its reports tell of its parts, too

@@ -70,8 +70,8 @@ class ViewedSettings(RunSettings, frozen=True, kw_only=True):
 
 
 SettingsType = TypeVar("SettingsType", bound=RunSettings)
-Content = Callable[[], Iterable[bytes]]
-"""Makes the lines of a file, as often as they are asked for; so a large one is never held whole."""
+Content = Callable[[], Iterable[bytes]] | Iterable[bytes]
+"""The lines of a file. What makes them as often as they are asked for keeps a large one from being held whole."""
 
 
 class _Settled(msgspec.Struct, frozen=True):
@@ -139,7 +139,7 @@ class Run(Generic[SettingsType]):
         finally:
             writer.close()
 
-    def _restore(self, files: Mapping[str, Content]) -> None:
+    def _restore(self, files: Mapping[str, Callable[[], Iterable[bytes]]]) -> None:
         """Write the ledgers that follow from the settings again where they are damaged or lack lines."""
         names = [ledger.name for ledger in self.ledgers]
         for name in (name for name in files if name in names):
@@ -204,7 +204,7 @@ def begin_run(
     files: Mapping[str, Content] | None = None,
 ) -> Run[SettingsType]:
     """The run with exactly these settings: begun now, with these files, resumed, or found finished."""
-    files = files or {}
+    makers = {name: _maker(content) for name, content in (files or {}).items()}
     run = Run(parent / settings.folder_name, settings, experiment)
     file = run.folder / "settings.json"
     if file.exists():
@@ -215,13 +215,13 @@ def begin_run(
             )
         run.finished = still_finished(run.folder, [ledger.name for ledger in run.ledgers])
         if run.finished is None:
-            run._restore(files)
+            run._restore(makers)
             run.check()
         return run
     try:
         run.folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            write_whole(run.folder / name, content())
+        for name, make in makers.items():
+            write_whole(run.folder / name, make())
         settled = _Settled(msgspec.Raw(msgspec.json.encode(settings)), environment())
         write_whole(file, msgspec.json.format(msgspec.json.encode(settled), indent=2) + b"\n")
     except OSError as error:
@@ -229,6 +229,13 @@ def begin_run(
             f"cannot write to {run.folder}: {error.strerror or error}. Choose another place with --out."
         ) from error
     return run
+
+
+def _maker(content: Content) -> Callable[[], Iterable[bytes]]:
+    if callable(content):
+        return content
+    lines = list(content)
+    return lambda: lines
 
 
 def kind_of(folder: Path) -> str:
