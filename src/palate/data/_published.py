@@ -462,6 +462,6 @@ def _interaction(
     )
 
 
-def is_nobody(comparisons: Sequence[Comparison]) -> bool:
-    """Whether the data name nobody."""
-    return all(item.user_id.startswith(NOBODY) for item in comparisons)
+def is_nobody(user_ids: Iterable[str]) -> bool:
+    """Whether these are the users of data that name nobody."""
+    return all(id.startswith(NOBODY) for id in user_ids)
