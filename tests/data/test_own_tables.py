@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
-from command import palate
 
+from command import palate
 from palate.data import check_benchmark, load_benchmark
 from palate.records import Benchmark, PalateError
 
@@ -77,7 +77,7 @@ def test_where_two_columns_could_be_meant_the_spec_to_write_is_given(
 
 def test_columns_of_any_name_need_only_mapping(tmp_path: Path) -> None:
     (tmp_path / "prefs.csv").write_text("annotator,q,a,b\nann,Tea?,Green.,Black.\n")
-    with pytest.raises(PalateError, match="say which they are: .*chosen=COLUMN,rejected=COLUMN"):
+    with pytest.raises(PalateError, match=r"say which they are: .*chosen=COLUMN,rejected=COLUMN"):
         load_benchmark(tmp_path / "prefs.csv")
     with warnings.catch_warnings(action="error"):
         item = load_benchmark(f"{tmp_path / 'prefs.csv'},user=annotator,prompt=q,chosen=a,rejected=b").comparisons[0]

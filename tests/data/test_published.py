@@ -240,7 +240,7 @@ def test_a_stand_in_with_the_upstream_fields(
     assert (first.user_id, first.prompt, first.chosen, len(first.responses)) == (user, prompt, chosen, responses)
     assert len(benchmark.comparisons) == items
     assert benchmark.card.version == "local" and benchmark.card.source.startswith("https://")
-    assert is_nobody(benchmark.comparisons) == name.startswith("reward-bench")
+    assert is_nobody(benchmark.users) == name.startswith("reward-bench")
 
 
 def test_later_turns_are_asked_after_what_was_chosen_before(tmp_path: Path) -> None:

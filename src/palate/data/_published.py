@@ -18,7 +18,7 @@ from palate.data._draft import BenchmarkDraft, FieldError, Location, explain
 from palate.data._exchange import comparison_of
 from palate.data._files import Row, read_rows
 from palate.data._tables import NOBODY, Message, render_turns, turns_of
-from palate.records import Card, Comparison, Judgement, PalateError, Post, User
+from palate.records import Card, Judgement, PalateError, Post, User
 
 _TURNS = ("first", "second", "third", "fourth")
 
