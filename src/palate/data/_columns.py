@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -71,7 +72,9 @@ _TRAITS = set(
     "maritalstatus language nativelanguage firstlanguage locale continent birthyear".split()
 )
 _CATEGORIES = {"category", "topic", "domain", "subset", "subject", "task"}
-_CANONICAL = {"user": "user_id", "prompt": "prompt", "chosen": "chosen", "rejected": "rejected"}
+_CANONICAL = {"user": "user_id"} | {
+    name: name for name in ("prompt", "chosen", "rejected", "response_a", "response_b", "label")
+}
 """Names that the documentation gives: taking these is no guess."""
 
 
@@ -232,7 +235,7 @@ class _Search:
             raise PalateError(f"{self.source}: demographics are of a user, and user=none says that there is none")
         return tuple(dict.fromkeys(named.split("+"))) if named else ()
 
-    def responses(self) -> dict[str, object]:
+    def responses(self) -> dict[str, Any]:
         """The two responses, and what says which was preferred."""
         by_choice = {"chosen", "rejected"} & set(self.options)
         by_label = {"response_a", "response_b", "label", "labels", "score_a", "score_b"} & set(self.options)
@@ -293,7 +296,7 @@ class _Search:
             return [(first or name, second or name) for name in canonical or partners]
         return _pairs(known, free)
 
-    def _taken_pair(self, roles: tuple[str, str], pairs: Sequence[tuple[str, str]]) -> dict[str, object]:
+    def _taken_pair(self, roles: tuple[str, str], pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
         if len(pairs) > 1:
             for side, role in enumerate(roles):
                 self.ambiguous[role] = list(dict.fromkeys(pair[side] for pair in pairs))
