@@ -66,7 +66,7 @@ def letters() -> Benchmark:
                         responses=pair,
                         preferred=pair.index(own[place]),
                         sequence=4 + place,
-                    )  # fmt: skip
+                    )
                 )
             else:
                 texts.append(
@@ -161,7 +161,7 @@ def test_a_shard_that_cannot_be_is_refused(text: str) -> None:
 
 
 def test_more_shards_than_users_are_refused() -> None:
-    with pytest.raises(PalateError, match="of 6 users.*make 6 shards or fewer"):
+    with pytest.raises(PalateError, match=r"of 6 users.*make 6 shards or fewer"):
         shard_items(letters().comparisons, Shard(1, 7))
 
 
@@ -235,7 +235,7 @@ def test_a_user_is_erased_from_a_merged_run_and_its_shards(three: list[Path], tm
     folder = three[0].parents[2]
     run(folder, "merge", *three)
     merged = folder / "runs" / three[0].name
-    run(folder, "data", "export-user", "writer-1", "--run", merged, "--out", tmp_path / "mine.json")
+    run(folder, "data", "export-user", "letters", "writer-1", "--run", merged, "--out", tmp_path / "mine.json")
     assert b"1-0" in (tmp_path / "mine.json").read_bytes()
     (folder / "runs" / (DRAFT + three[0].name)).mkdir()
     refused = palate("forget", "writer-1", "--run", merged, cwd=folder, PALATE_CACHE=str(folder / "cache"))
