@@ -12,6 +12,7 @@ import shutil
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,11 +21,16 @@ import numpy as np
 
 from palate.records import PalateError
 from palate.runs._experiment import open_run
-from palate.runs._ledger import Keys, Ledger, fcntl, scan_lines
+from palate.runs._ledger import Keys, Ledger, scan_lines
 from palate.runs._models import Progress, no_progress
 from palate.runs._run import Run, write_whole
 from palate.runs._shards import SHARD, Place, ShardFile, places
 from palate.runs._views import VIEWS
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock; two merges at once are then not noticed
+    fcntl = None  # type: ignore[assignment]
 
 DRAFT = ".merging-"
 """What the name of a folder begins with while it is being merged."""
@@ -134,7 +140,7 @@ def _numbers(one: _Opened) -> set[int]:
 
 def _require_whole(group: Sequence[_Opened]) -> None:
     first = group[0]
-    for before, one in zip(group, group[1:], strict=False):
+    for before, one in pairwise(group):
         if one.file.shard.of != first.file.shard.of:
             raise PalateError(
                 f"{first.run.folder} is shard {first.file.shard} and {one.run.folder} is shard {one.file.shard}: "
@@ -161,9 +167,9 @@ def _require_whole(group: Sequence[_Opened]) -> None:
                 "depend on them; run one of the two again with the versions of the other."
             )
     if missing := sorted(_numbers(first) - {one.number for one in group}):
+        names = ", ".join(f"{number}/{first.file.shard.of}" for number in missing)
         raise PalateError(
-            f"of {first.run.settings.folder_name} there is no shard {', '.join(f'{n}/{first.file.shard.of}' for n in missing)}"
-            "; run it, or name its folder too"
+            f"of {first.run.settings.folder_name} there is no shard {names}; run it, or name its folder too"
         )
 
 
@@ -202,15 +208,16 @@ def _merge(group: Sequence[_Opened], out: Path, progress: Progress) -> Run[Any]:
     made = Run(draft, settings, experiment)
     names = ["settings.json"]
     write_whole(draft / "settings.json", _content(group[0], "settings.json"))
-    batch = max(one.file.batch for one in group[:1])
-    # Parts stand in the order in which views show them.
+    # The order of ratings is that of the first shard's machine. Parts stand in the order in which views show them.
     for done, ledger in enumerate(sorted(made.ledgers, key=lambda ledger: ledger.about == "parts")):
         progress(f"merging {ledger.name} of {name}", done, len(made.ledgers))
         names.append(ledger.name)
         if ledger.about == "items":
             write_whole(draft / ledger.name, _content(group[0], ledger.name))
         else:
-            place = _part_place(made) if ledger.about == "parts" else experiment.place(made, ledger, batch)
+            place = (
+                _part_place(made) if ledger.about == "parts" else experiment.place(made, ledger, group[0].file.batch)
+            )
             _write_ledger([one.run.folder for one in group], ledger, place, draft / ledger.name)
     if target.exists():
         same = all(
