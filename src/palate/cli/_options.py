@@ -88,6 +88,16 @@ class RunOptions(SeedOptions):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
+class LoggedRunOptions(RunOptions):
+    """The same for runs whose numbers can be logged elsewhere too."""
+
+    log: Many = None
+    """Log the numbers, without single users, to `wandb`, `mlflow`, `tensorboard` or `./file.py:Name`; may be
+    repeated."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
 class SamplingOptions:
     """How a policy samples."""
 

@@ -7,9 +7,9 @@ from importlib.util import find_spec
 
 from cyclopts.types import PositiveInt
 
-from palate.cli._options import GeneralOptions, Many, Resample, RunOptions, ViewOptions
+from palate.cli._options import GeneralOptions, LoggedRunOptions, Many, Resample, ViewOptions
 
-VIEWS, RUN, GENERAL = ViewOptions(), RunOptions(), GeneralOptions()
+VIEWS, RUN, GENERAL = ViewOptions(), LoggedRunOptions(), GeneralOptions()
 
 
 def evaluate(
@@ -22,7 +22,7 @@ def evaluate(
     resample: Resample = "auto",
     views: ViewOptions = VIEWS,
     general: GeneralOptions = GENERAL,
-    run: RunOptions = RUN,
+    run: LoggedRunOptions = RUN,
 ) -> None:
     """Measure reward models on what individual users prefer.
 

@@ -122,6 +122,8 @@ class ItemRating(msgspec.Struct, frozen=True, kw_only=True):
     """A remark, or why there is no score."""
     raw: str | None = None
     """The model's own words."""
+    dim: bool = False
+    """Whether it is only for comparison, such as a control's."""
 
 
 class ItemCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +141,7 @@ class ItemCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
-    """The main numbers of a run with full precision, for results.csv."""
+    """The main numbers of a run with full precision, for results.csv and data frames."""
 
     names: Sequence[str]
     rows: Sequence[tuple[Cell, ...]]

@@ -12,6 +12,7 @@ from palate.runs._experiment import (
     write_report,
 )
 from palate.runs._ledger import About, Appender, Keys, Ledger, Needs, bad_line, fault_of, locked
+from palate.runs._loggers import LOGGERS, Logged, Logger, log_run, make_loggers
 from palate.runs._models import LoadedModel, Progress, load_models, no_progress
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import (
@@ -46,6 +47,7 @@ from palate.runs._views import PARTS, VIEWS, PartLine, ViewLine, add_views, keep
 __all__ = [
     "BAD",
     "EXPERIMENTS",
+    "LOGGERS",
     "LOST",
     "PARTS",
     "VIEWS",
@@ -60,6 +62,8 @@ __all__ = [
     "Keys",
     "Ledger",
     "LoadedModel",
+    "Logged",
+    "Logger",
     "ModelSettings",
     "Needs",
     "PartLine",
@@ -89,6 +93,8 @@ __all__ = [
     "kind_of",
     "load_models",
     "locked",
+    "log_run",
+    "make_loggers",
     "no_progress",
     "open_run",
     "profiles_shown",
