@@ -31,7 +31,8 @@ def list_names(
     Parameters
     ----------
     kind
-        `rm` (for `--rm`), `views`, `critics`, `methods`, `retrievers`, `data`, `experiments` (kinds of run) or `loggers`.
+        `rm` (for `--rm`), `views`, `critics`, `methods`, `retrievers`, `data`, `experiments` (kinds of run)
+        or `loggers`.
     """
     from rich.table import Table
     from rich.text import Text

@@ -122,8 +122,6 @@ class ItemRating(msgspec.Struct, frozen=True, kw_only=True):
     """A remark, or why there is no score."""
     raw: str | None = None
     """The model's own words."""
-    dim: bool = False
-    """Whether it is only for comparison, such as a control's."""
 
 
 class ItemCard(msgspec.Struct, frozen=True, kw_only=True):

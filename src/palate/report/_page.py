@@ -104,11 +104,11 @@ def embedded_json(items: Sequence[ItemCard]) -> str:
 
 
 def _packed(rating: ItemRating) -> dict[str, object]:
-    """A rating without its empty and false fields; a score that is no finite number becomes null."""
+    """A rating without its empty fields; a score that is no finite number becomes null."""
     fields = msgspec.structs.asdict(rating)
     if rating.scores is not None:
         fields["scores"] = [score if score is not None and math.isfinite(score) else None for score in rating.scores]
-    return {name: value for name, value in fields.items() if value is not None and value is not False}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _content_policy(style: str, *scripts: str) -> str:

@@ -64,13 +64,16 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         """The main numbers as a pandas data frame, one row for each row of results.csv."""
         frames = _frames("pandas")
         columns = self.columns()
-        return frames.DataFrame(columns.rows, columns=list(columns.names))
+        frame: pandas.DataFrame = frames.DataFrame(columns.rows, columns=list(columns.names))
+        return frame
 
     def to_polars(self) -> polars.DataFrame:
         """The main numbers as a polars data frame, one row for each row of results.csv."""
         frames = _frames("polars")
         columns = self.columns()
-        return frames.DataFrame(columns.rows, schema=list(columns.names), orient="row", infer_schema_length=None)
+        names = list(columns.names)
+        frame: polars.DataFrame = frames.DataFrame(columns.rows, schema=names, orient="row", infer_schema_length=None)
+        return frame
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows: the tables and findings of the terminal, and nothing of a single user."""
