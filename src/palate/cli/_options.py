@@ -88,7 +88,17 @@ class RunOptions(SeedOptions):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class ShardOptions(RunOptions):
+class LoggedRunOptions(RunOptions):
+    """The same for runs whose numbers can be logged elsewhere too."""
+
+    log: Many = None
+    """Log the numbers, without single users, to `wandb`, `mlflow`, `tensorboard` or `./file.py:Name`; may be
+    repeated."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ShardOptions(LoggedRunOptions):
     """Where a run goes, how it is drawn, and how much of it is measured here."""
 
     shard: str | None = None

@@ -157,7 +157,7 @@ class ItemsWhenRead(Sequence[ItemCard]):
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
-    """The main numbers of a run with full precision, for results.csv."""
+    """The main numbers of a run with full precision, for results.csv and data frames."""
 
     names: Sequence[str]
     rows: Sequence[tuple[Cell, ...]]
