@@ -100,7 +100,15 @@ def show_general(general: GeneralOptions, run: RunOptions, folder: str, benchmar
     views = [view.name for view in open_run(Path(folder), EVALUATION).settings.views if view.is_profile]
     with progress_bar(show=not run.json) as progress:
         found = measure_general(
-            benchmark, general.general, models, views, margin=general.margin, **run.given, progress=progress
+            benchmark,
+            general.general,
+            models,
+            views,
+            margin=general.margin,
+            users=general.general_users,
+            pairs=general.general_pairs,
+            **run.given,
+            progress=progress,
         )
     write_general(found, folder)
     if not run.json:
