@@ -307,7 +307,6 @@ def _lamp(
     *,
     task: str | None = None,
     split: str | None = None,
-    pairs: str = "false",
     data_dir: Path | None,
     revision: str | None,
 ) -> BenchmarkDraft:
@@ -315,7 +314,7 @@ def _lamp(
     usual, part = _TASKS[name]
     task, split = task or usual, split or part
     files, version = _copy(name, split, rf"(^|/){re.escape(task)}/", data_dir, revision, needed=f"task {task!r}")
-    return _in_pairs(read_lamp(files, card_of(name, version, _LAMP, f"task {task}, split {split}"), name), pairs)
+    return read_lamp(files, card_of(name, version, _LAMP, f"task {task}, split {split}"), name)
 
 
 def _copy(

@@ -77,7 +77,7 @@ def read_stackexchange_votes(folder: Path, *, pairs: bool = False) -> BenchmarkD
     ranked = [(question, _by_votes(question)) for question in questions]
     told = [(question, answers) for question, answers in ranked if answers[0].score > answers[1].score]
     comparisons = [
-        msgspec.structs.replace(item, user_id=f"{NOBODY}{item.id}", privileged=None)
+        msgspec.structs.replace(item, user_id=f"{NOBODY}{item.id}", privileged=Privileged())
         for question, (best, *others) in told
         for item in _comparisons(msgspec.structs.replace(question, chosen=best.text, rejected=others), pairs=pairs)
     ]
