@@ -196,35 +196,38 @@ def judge_change(
 
 def general_document(found: GeneralQuality) -> Document:
     """One row for each model and view."""
-    titles = (
-        "model",
-        "view",
-        "before",
-        "after",
-        "change",
-        "95%",
-        "verdict",
-        "users\nup",
-        "users\ndown",
-        "worst\nbefore",
-        "worst\nafter",
+    changes = Table(
+        titles=("model", "view", "before", "after", "change", "95%", "verdict"),
+        words=2,
+        rows=[
+            (
+                _short(one.rm),
+                one.view,
+                percent(one.before),
+                percent(one.after),
+                points(one.after - one.before),
+                points_interval(one.low, one.high),
+                one.verdict,
+            )
+            for one in found.kept
+        ],
     )
-    rows = [
-        (
-            _short(one.rm),
-            one.view,
-            percent(one.before),
-            percent(one.after),
-            points(one.after - one.before),
-            points_interval(one.low, one.high),
-            one.verdict,
-            f"{one.better:,}",
-            f"{one.worse:,}",
-            percent(one.worst_before.accuracy) if one.worst_before else ABSENT,
-            percent(one.worst_after.accuracy) if one.worst_after else ABSENT,
-        )
-        for one in found.kept
-    ]
+    users = Table(
+        titles=("model", "view", "users\nup", "users\ndown", "no\nchange", "worst tenth\nbefore", "worst tenth\nafter"),
+        words=2,
+        rows=[
+            (
+                _short(one.rm),
+                one.view,
+                f"{one.better:,}",
+                f"{one.worse:,}",
+                f"{found.users - one.better - one.worse:,}",
+                percent(one.worst_before.accuracy) if one.worst_before else ABSENT,
+                percent(one.worst_after.accuracy) if one.worst_after else ABSENT,
+            )
+            for one in found.kept
+        ],
+    )
     margin = points(found.margin).removeprefix("+")
     lost = [f"{_short(one.rm)} with {one.view}" for one in found.kept if one.verdict == "lost"]
     unknown = [f"{_short(one.rm)} with {one.view}" for one in found.kept if one.verdict == "not known"]
@@ -243,13 +246,13 @@ def general_document(found: GeneralQuality) -> Document:
         findings.append(Finding("good", f"General quality changes by less than {margin} points."))
     note = (
         f"Each user is asked about {found.general} with no profile and with their own. kept: the whole interval lies "
-        f"within {margin} points of no change. up, down: users whose own accuracy rises or falls. worst: the tenth of "
-        "users served worst, picked on half of their pairs."
+        f"within {margin} points of no change. up, down: users whose own accuracy rises or falls. worst tenth: the "
+        "users served worst, picked on half of their pairs and measured on the other."
     )
     section = Section(
         title="Is what everybody wants still known?",
         name="General",
-        blocks=[Table(titles=titles, words=2, rows=rows), Note(note)],
+        blocks=[changes, users, Note(note)],
         terminal=True,
     )
     return Document(

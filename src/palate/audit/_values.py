@@ -76,7 +76,8 @@ def measure_values(prompts: Iterable[str], *, seed: int = 0, progress: Progress 
         if progress:
             progress("reading prompts for values", start, len(chosen))
         rows.append(encoder.encode(chosen[start : start + _BATCH], keep=False))
-    return cover(known, values, np.concatenate(rows), len(distinct), seed)
+    read = np.concatenate(rows).astype(np.float64)
+    return cover(known.astype(np.float64), values, read, len(distinct), seed)
 
 
 def cover(known: Floats, values: Sequence[str], read: Floats, of: int, seed: int = 0) -> Coverage:

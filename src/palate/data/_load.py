@@ -297,7 +297,7 @@ def _published(
     card = card_of(name, version, known.about if known else _PRISM, *([f"split {split}"] if split else []))
     if known is None:
         return read_prism(files, card, name)
-    blocks = ("personal", "world") if block == "both" else (block,)
+    blocks = ("personal", "world") if block == "both" else (block or "personal",)
     reader = partial(read_collective_alignment, blocks=blocks) if block else known.reader
     return read_published(files, card, name, reader)
 
