@@ -85,6 +85,13 @@ def measure_and_show(
         summary = measure(*args, **given)
         progress("writing the report", 0, 1)
         show(summary, json=run.json)
+    if shard := getattr(run, "shard", None):
+        of, name = shard.strip().partition("/")[2], Path(summary.run).name
+        print(  # noqa: T201
+            f"palate: shard {shard.strip()} is done. When all are: palate merge {run.out}/shard-*-of-{of}/{name} "
+            f"--out {run.out}",
+            file=sys.stderr,
+        )
     return summary
 
 

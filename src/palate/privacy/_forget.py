@@ -27,7 +27,7 @@ from palate.privacy._run_folder import (
 )
 from palate.privacy._traces import TraceSearch, searched_files, traces_of
 from palate.records import PalateError, unfinished_erasures
-from palate.runs import Progress, open_run
+from palate.runs import Progress, open_run, shards_beside
 
 SHARED = (
     "the shared part of {path} was learned from this user's choices too, and a trace of them stays in its numbers "
@@ -103,6 +103,7 @@ def _plan(
 ) -> Journal:
     """What would be erased, worked out without touching anything."""
     report = progress or (lambda what, done, total: None)
+    runs = list(dict.fromkeys([*runs, *(shard for folder in runs for shard in shards_beside(folder))]))
     opened = [open_run(folder, check=False) for folder in runs]
     tables = [run for run in opened if run.experiment.parts(run)]
     named = [run for run in opened if run.experiment.kind == "samples"]

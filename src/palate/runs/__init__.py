@@ -17,6 +17,7 @@ from palate.runs._experiment import (
 )
 from palate.runs._finished import FINISHED
 from palate.runs._ledger import About, Appender, Keys, Ledger, Needs, bad_line, fault_of, locked
+from palate.runs._merge import merge_runs, shards_beside
 from palate.runs._models import LoadedModel, Progress, load_models, no_progress
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import (
@@ -45,8 +46,29 @@ from palate.runs._setup import (
     seeded,
     set_up,
 )
+from palate.runs._shards import (
+    Place,
+    Shard,
+    drawn_places,
+    finishing_shard,
+    parse_shard,
+    places,
+    rating_place,
+    shard_items,
+    shard_parent,
+)
 from palate.runs._stages import Build, chunks, rate_missing, ratings_of
-from palate.runs._views import PARTS, VIEWS, PartLine, ViewLine, add_views, keep_views, profiles_shown, view_label
+from palate.runs._views import (
+    PARTS,
+    VIEWS,
+    PartLine,
+    ViewLine,
+    add_views,
+    keep_views,
+    kept_views,
+    profiles_shown,
+    view_label,
+)
 
 __all__ = [
     "BAD",
@@ -70,6 +92,7 @@ __all__ = [
     "ModelSettings",
     "Needs",
     "PartLine",
+    "Place",
     "Progress",
     "Reading",
     "Run",
@@ -77,6 +100,7 @@ __all__ = [
     "RunSummary",
     "RunWriter",
     "Setup",
+    "Shard",
     "ViewLine",
     "ViewedSettings",
     "add_views",
@@ -87,23 +111,30 @@ __all__ = [
     "chunks",
     "common_fields",
     "conclude",
+    "drawn_places",
     "environment",
     "experiment_of",
     "fault_of",
     "file_name",
+    "finishing_shard",
     "is_written",
     "json_lines",
     "keep_views",
+    "kept_views",
     "kind_of",
     "known_summary",
     "load_models",
     "locked",
+    "merge_runs",
     "no_progress",
     "open_run",
+    "parse_shard",
+    "places",
     "profiles_shown",
     "prompts",
     "ranks",
     "rate_missing",
+    "rating_place",
     "ratings_of",
     "repair_ledgers",
     "repair_run",
@@ -111,6 +142,9 @@ __all__ = [
     "sample_items",
     "seeded",
     "set_up",
+    "shard_items",
+    "shard_parent",
+    "shards_beside",
     "view_label",
     "write_report",
     "write_whole",

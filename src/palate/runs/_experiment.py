@@ -19,6 +19,7 @@ from palate.runs._finished import FINISHED, Finished, file_hashes, has_reports, 
 from palate.runs._ledger import Ledger
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import Run, SettingsType, _settled, kind_of, write_whole
+from palate.runs._shards import SHARD, Place
 from palate.stats import Resample
 
 
@@ -114,6 +115,16 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
     def parts(self, run: Run[SettingsType]) -> list[Path]:
         """Folders of other runs that this one is made of."""
         return []
+
+    def place(self, run: Run[SettingsType], ledger: Ledger[Any], batch: int) -> Place:
+        """Where a line of a ledger stands when one process measures, so that shards can be merged.
+
+        The ledgers before this one are merged in `run` already. `batch` is the largest batch size of its models.
+        """
+        raise PalateError(f"runs of {self.command} have no shards to merge")
+
+    def merged(self, run: Run[SettingsType], shard: Path) -> None:
+        """Make what lies beside such a run, once it is merged; `shard` is the folder of the first shard."""
 
     def refuse_to_forget(self, run: Run[SettingsType], user: str) -> str | None:
         """Why this user cannot be erased from the run, where that is so."""
@@ -271,4 +282,7 @@ def repair_run(folder: Path) -> list[Dropped]:
     """Drop the lines that cannot be used, in all parts; what each file lost, where it lost any."""
     run = open_run(folder, check=False)
     parts = [lost for part in run.experiment.parts(run) for lost in repair_run(part)]
-    return parts + repair_ledgers(folder, run.ledgers)
+    dropped = repair_ledgers(folder, run.ledgers)
+    if dropped:
+        (folder / SHARD).unlink(missing_ok=True)  # it is no longer finished
+    return parts + dropped
