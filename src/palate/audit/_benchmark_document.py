@@ -248,7 +248,8 @@ def _values(audit: BenchmarkAudit) -> Iterator[Section]:
         f"Schwartz's ten values in {found.prompts:,} of {found.of:,} different prompts, by {found.encoder}: a prompt "
         "has the value whose anchors are nearest, or none. prompts is corrected by how often a value is known and "
         f"falsely seen in {found.anchors:,} anchors, each held out ({percent(found.right)} of them are read right).",
-        "The anchors are English and were written for palate. A prompt that touches several values counts for one, "
+        "The rule was chosen on the same anchors, so its error is a little too good. They are English and were written "
+        "for palate. A prompt that touches several values counts for one, "
         "and prompts unlike all anchors can be misread more often than the anchors.",
     ]
     yield _section("Which values the prompts touch", "Values", Table(titles=titles, words=1, rows=rows), notes)

@@ -2,8 +2,10 @@
 
 An encoder reads every prompt, and the value whose anchors are nearest on average gets it, or none. It errs, so each
 anchor is held out once and read by the others: that gives how often a value is recognised and how often it is seen
-where it is not. The share of prompts is corrected by both (Rogan and Gladen 1978), and its interval holds the
-uncertainty of both and of the prompts.
+where it is not. The nearest mean was the best of eight rules that were compared on these very anchors (ridge
+regression and nearest neighbours were the others), so its error there is a little too good: 84.5% are read right, and
+82.7% where the rule is chosen inside the folds. The share of prompts is corrected by both errors (Rogan and Gladen
+1978), and its interval holds the uncertainty of both and of the prompts.
 """
 
 from __future__ import annotations
