@@ -114,7 +114,9 @@ def show_general(general: GeneralOptions, run: RunOptions, folder: str, benchmar
             margin=general.margin,
             users=general.general_users,
             pairs=general.general_pairs,
-            **run.given,
+            seed=run.seed,
+            out=run.out,
+            data_dir=run.data,
             progress=progress,
         )
     write_general(found, folder)
