@@ -135,3 +135,7 @@ class GeneralOptions:
     profile. Where several people judged a pair, what most chose counts."""
     margin: float = 0.02
     """Change of general accuracy that still counts as none, such as 0.02 for 2 points."""
+    general_users: int = 60
+    """Users, at most, who are asked about general pairs."""
+    general_pairs: int = 20
+    """General pairs, at most, that each of them is asked about. More of either narrow the interval."""

@@ -134,7 +134,17 @@ def show_general(
     views = [view.name for view in open_run(Path(folder), EVALUATION).settings.views if view.is_profile]
     with progress_bar(show=not run.json) as progress:
         found = measure_general(
-            benchmark, general.general, models, views, margin=general.margin, **run.given, progress=progress
+            benchmark,
+            general.general,
+            models,
+            views,
+            margin=general.margin,
+            users=general.general_users,
+            pairs=general.general_pairs,
+            seed=run.seed,
+            out=run.out,
+            data_dir=run.data,
+            progress=progress,
         )
     write_general(found, folder)
     if not run.json:
