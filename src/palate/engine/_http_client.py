@@ -116,9 +116,12 @@ class Session:
         self._client = client
         self._throttle = Throttle(sender.pace, sender.concurrency)
 
-    async def post(self, url: str, body: object, read: Read[Answer], bound: Bound | None = None) -> Answer:
-        """Send JSON; raises `RefusedError` or `LostError`."""
-        request = self._client.build_request("POST", url, content=json.dumps(body).encode())
+    async def post(
+        self, url: str, body: object, read: Read[Answer], bound: Bound | None = None, *, optional: bool = False
+    ) -> Answer:
+        """Send JSON; raises `RefusedError` or `LostError`. An `optional` answer is one that we can do without."""
+        extensions = {"optional": optional}
+        request = self._client.build_request("POST", url, content=json.dumps(body).encode(), extensions=extensions)
         return await self._ask(request, read, bound or Bound())
 
     async def get(self, url: str, read: Read[Answer]) -> Answer:
@@ -136,7 +139,7 @@ class Session:
             except RetryError as problem:
                 wait = max(policy.wait(attempt), problem.wait or 0.0)
                 give_up = min(give_up, time.monotonic() + policy.total)  # waiting for a turn is not counted
-                if attempt >= self._tries(problem) or time.monotonic() + wait > give_up:
+                if attempt >= self._tries(problem, _is_optional(request)) or time.monotonic() + wait > give_up:
                     raise self._lost(problem, attempt, request.url) from None
                 self._sender.costs.usage.retries += 1
                 await asyncio.sleep(wait)
@@ -183,9 +186,11 @@ class Session:
             not_found=sender.not_found,
         )
 
-    def _tries(self, problem: RetryError) -> int:
-        """A server that was never reached is probably not running."""
+    def _tries(self, problem: RetryError, optional: bool) -> int:
+        """A server that was never reached is probably not running, and nonsense for an answer is an answer."""
         tries = self._sender.retry_policy.tries
+        if optional and not problem.crowded and not problem.unreachable:
+            return min(tries, 2)
         return min(tries, 4) if problem.unreachable and not self._sender.proven else tries
 
     def _lost(self, problem: RetryError, attempts: int, url: httpx.URL) -> Exception:
@@ -202,7 +207,7 @@ class Session:
 
 
 def _is_optional(request: httpx.Request) -> bool:
-    return request.method == "GET"
+    return bool(request.extensions.get("optional", request.method == "GET"))
 
 
 async def _together(coroutines: Iterator[Coroutine[None, None, None]]) -> None:
