@@ -13,8 +13,9 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from one_ask import ASK, NOTHING_KNOWN, scores, with_view
-from palate.records import PalateError, Part, View
+from palate.records import Ask, PalateError, Part, View
 from palate.rewards import make_reward_model, rate
+from palate.rewards._prompts import conversation
 from tiny_models import TinyModels
 from token_server import TokenServer, token_server
 
@@ -33,7 +34,7 @@ def server(tiny_models: TinyModels) -> Iterator[TokenServer]:
         yield running
 
 
-def asks() -> list:
+def asks() -> list[Ask]:
     other = View(name="posts:1", parts=(Part(kind="post", id="p", text="Coffee, strong. 🙂"),), user_id="bob")
     return [ASK, with_view(ASK, NOTHING_KNOWN), with_view(ASK, other)]
 
@@ -58,7 +59,7 @@ def test_dpo_takes_its_reference_from_another_server(server: TokenServer, tiny_m
     assert scores(there) == pytest.approx(scores(here), abs=50 * TOLERANCE)  # a sum over the tokens
 
 
-@pytest.mark.parametrize("kind", ["vllm", "pooling"])
+@pytest.mark.parametrize("kind", ["vllm", "pooling", "regression", "sglang"])
 def test_a_classifier_behind_a_server_gives_the_same_logits(
     server: TokenServer, tiny_models: TinyModels, kind: str
 ) -> None:
@@ -75,6 +76,7 @@ def test_a_classifier_behind_a_server_gives_the_same_logits(
         ("llamacpp", "HTTP 400: Only no echo is supported"),
         ("silent", "the server told of 1 tokens, and"),
         ("cut", "tokens, and"),
+        ("trimmed", "tokens, and"),
         ("shifted", "other tokens than were sent; does tokenizer= belong"),
         ("gaps", "left out the log-probability of a token"),
     ],
@@ -92,7 +94,7 @@ def test_a_server_that_tells_no_likelihood_is_named_with_what_it_lacks(
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("llamacpp", "/classify: HTTP 404"),
+        ("llamacpp", "vLLM's /classify: HTTP 404"),
         ("squashed", "use_activation changes nothing"),
         ("cut", "tokens, and"),
     ],
@@ -106,32 +108,102 @@ def test_a_server_without_logits_is_named_with_what_it_lacks(
     assert reason in str(told.value)
 
 
-def test_an_ask_too_long_for_the_server_is_unscored_alone(server: TokenServer, tiny_models: TinyModels) -> None:
+@pytest.mark.parametrize("template", ["no system", "bos", "tight", "greedy tokens", "none"])
+def test_they_agree_whatever_the_template_does(tiny_models: TinyModels, template: str) -> None:
+    folder = tiny_models.causal(template=template)
+    here = rate(make_reward_model(f"likelihood:{folder}"), asks())
+    with token_server(folder) as server:
+        there = rate(make_reward_model(f"likelihood:{folder},url={server.address}/vllm/v1"), asks())
+    for one, other in zip(here, there, strict=True):
+        assert scores(other) == pytest.approx(scores(one), abs=TOLERANCE)
+
+
+def test_a_token_that_spans_prompt_and_response_belongs_to_the_response(tiny_models: TinyModels) -> None:
+    folder = tiny_models.causal(template="trailing space")
+    merging = msgspec.structs.replace(ASK, responses=("What should I drink?", "Answer with tea."))
+    [here] = rate(make_reward_model(f"likelihood:{folder}"), [merging])
+    with token_server(folder) as server:
+        model = make_reward_model(f"likelihood:{folder},url={server.address}/sglang/v1")
+        [there] = rate(model, [merging])
+        chat = model._model.model._chat  # type: ignore[attr-defined]
+        for response, ids in zip(merging.responses, server.sent[-2:], strict=True):
+            whole = chat.answered(conversation(merging), response)
+            assert ids == chat.ids(whole)  # never the prompt's tokens and then the response's
+            assert ids[: len(prompt := chat.ids(chat.prompt(conversation(merging))))] != prompt
+    assert scores(there) == pytest.approx(scores(here), abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+@pytest.mark.parametrize("reward", ["likelihood", "pmi", "classifier"])
+def test_an_ask_too_long_for_the_server_is_unscored_alone(
+    server: TokenServer, tiny_models: TinyModels, reward: str, kind: str
+) -> None:
+    folder = tiny_models.classifier() if reward == "classifier" else tiny_models.causal()
     long = msgspec.structs.replace(ASK, prompt="tea " * 500)
-    for kind, folder in (("likelihood", tiny_models.causal()), ("classifier", tiny_models.classifier())):
-        bad, good = rate(make_reward_model(f"{kind}:{folder},url={server.address}/vllm/v1"), [long, ASK])
-        assert bad.scores is None
-        assert "maximum context length" in str(bad.unscored)
-        assert len(scores(good)) == 2
+    bad, good, other = rate(
+        make_reward_model(f"{reward}:{folder},url={server.address}/{kind}/v1"), [long, *asks()[::2]]
+    )
+    assert bad.scores is None
+    assert "maximum context length" in str(bad.unscored)
+    assert len(scores(good)) == len(scores(other)) == 2
 
 
-def test_texts_that_begin_alike_are_sent_one_after_another(server: TokenServer, tiny_models: TinyModels) -> None:
-    mixed = [
-        msgspec.structs.replace(ask, id=f"{turn}-{place}") for turn in range(3) for place, ask in enumerate(asks())
+def test_a_response_without_probability_is_unscored(server: TokenServer, tiny_models: TinyModels) -> None:
+    folder = tiny_models.causal()
+    model = make_reward_model(f"likelihood:{folder},url={server.address}/vllm/v1")
+    rate(model, [ASK])  # the server has shown that it can
+    sender = model._model.model._sender  # type: ignore[attr-defined]
+    sender.address.url = f"{server.address}/impossible/v1"
+    [rating] = rate(model, [msgspec.structs.replace(ASK, prompt="Another one?")])
+    assert rating.scores is None
+    assert "no probability at all" in str(rating.unscored)
+
+
+USERS = ("tea", "milk", "water", "wine")
+
+
+def mixed_asks() -> list[Ask]:
+    """Three asks of each of four users, in turns."""
+    views = {
+        name: View(name="posts:1", parts=(Part(kind="post", id=name, text=f"I drink {name}. " * 12),), user_id=name)
+        for name in USERS
+    }
+    return [
+        msgspec.structs.replace(ASK, id=f"{turn}-{name}", prompt=f"{turn}?", view=view)
+        for turn in range(3)
+        for name, view in views.items()
     ]
-    mixed = [msgspec.structs.replace(ask, prompt=f"{ask.prompt} {turn}") for turn, ask in enumerate(mixed)]
+
+
+@pytest.mark.parametrize("reward", ["likelihood", "classifier"])
+def test_asks_of_one_user_follow_one_another(server: TokenServer, tiny_models: TinyModels, reward: str) -> None:
+    folder = tiny_models.classifier() if reward == "classifier" else tiny_models.causal()
+    model = make_reward_model(f"{reward}:{folder},url={server.address}/sglang/v1")
+    rate(model, [ASK])
+    server.events.clear()
+    ratings = rate(model, mixed_asks())
+    assert [len(scores(rating)) for rating in ratings] == [2] * 12
+    about = [(what, _user(server, ids)) for what, ids in server.events]
+    assert len(about) == 2 * 24
+    for name in USERS:
+        own = [what for what, user in about if user == name]
+        assert own[:2] == ["came", "left"]  # the first is read, and kept, before the second comes
+
+
+def test_with_one_request_at_a_time_each_user_has_one_turn(server: TokenServer, tiny_models: TinyModels) -> None:
     model = make_reward_model(f"likelihood:{tiny_models.causal()},url={server.address}/sglang/v1")
-    model._model.model._sender.concurrency = 1  # type: ignore[attr-defined]  # so that the order can be seen
-    rate(model, mixed[:1])
-    server.sent.clear()
-    rate(model, mixed[1:])
-    assert server.sent
-    assert [ids[:-1] for ids in server.sent] == sorted(ids[:-1] for ids in server.sent) or _runs(server.sent) <= 9
+    model._model.model._sender.concurrency = 1  # type: ignore[attr-defined]
+    rate(model, [ASK])
+    server.events.clear()
+    rate(model, mixed_asks())
+    users = [_user(server, ids) for ids in server.sent]
+    assert 1 + sum(one != other for one, other in pairwise(users)) == len(USERS)
 
 
-def _runs(sent: list[list[int]]) -> int:
-    """How often the first half of a text is not that of the text before."""
-    return 1 + sum(one[:20] != other[:20] for one, other in pairwise(sent))
+def _user(server: TokenServer, ids: list[int]) -> str:
+    text = server.tokenizer.decode(ids)
+    [name] = [name for name in USERS if f"I drink {name}." in text]
+    return name
 
 
 def test_the_tokenizer_is_part_of_what_a_score_depends_on(server: TokenServer, tiny_models: TinyModels) -> None:

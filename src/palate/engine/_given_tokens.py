@@ -6,12 +6,13 @@ the model would in this process. What comes back is checked to be about these to
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from palate.engine._costs import Bound
 from palate.engine._http_client import Address, LostError, RefusedError, Sender, Session
@@ -32,13 +33,16 @@ if TYPE_CHECKING:
 
 Tokens = list[int]
 Body = dict[str, object]
+Value = TypeVar("Value")
 
 PROBE = (Turn("user", "Good morning. What shall I drink?"),)
-PROBE_ANSWER = "A pot of green tea."
+PROBE_ANSWERS = ("A pot of green tea.", "No.", "x x x x")
+IMPOSSIBLE = -9999.0
+"""What vLLM writes for minus infinity, which JSON cannot hold."""
 
 
 @dataclass(frozen=True)
-class Way:
+class LikelihoodEndpoint:
     """One way to ask a server for the log-probabilities of tokens that it is given."""
 
     name: str
@@ -74,10 +78,11 @@ def _generate_body(model: str, ids: Tokens, start: int) -> Body:
 
 
 def _read_generate(reply: object, ids: Tokens, start: int, chat: Chat) -> list[float]:
-    about = reply.get("meta_info") if isinstance(reply, Mapping) else None
-    entries = about.get("input_token_logprobs") if isinstance(about, Mapping) else None
+    about = _part(reply, "meta_info")
+    entries = about.get("input_token_logprobs")
     if not isinstance(entries, list) or not all(isinstance(entry, list) and len(entry) >= 2 for entry in entries):
         raise RefusedError("the reply has no input_token_logprobs")
+    _expect_count(about, ids)
     own = entries[-len(ids[start:]) :]
     if [entry[1] for entry in own] != ids[start:]:
         raise _other_tokens()
@@ -102,87 +107,122 @@ def _read_echo(reply: object, ids: Tokens, start: int, chat: Chat) -> list[float
     return [_log_probability(number) for number in numbers[start : len(ids)]]
 
 
-WAYS = (
-    Way("prompt_logprobs of /v1/completions", "/v1/completions", _prompt_logprobs_body, _read_prompt_logprobs),
-    Way("/generate", "/generate", _generate_body, _read_generate),
-    Way("echo of /v1/completions", "/v1/completions", _echo_body, _read_echo),
+LIKELIHOOD_ENDPOINTS = (
+    LikelihoodEndpoint(
+        "prompt_logprobs of /v1/completions", "/v1/completions", _prompt_logprobs_body, _read_prompt_logprobs
+    ),
+    LikelihoodEndpoint("/generate", "/generate", _generate_body, _read_generate),
+    LikelihoodEndpoint("echo of /v1/completions", "/v1/completions", _echo_body, _read_echo),
 )
 """vLLM's; SGLang's, which reads a profile once for many texts; and what OpenAI's servers once did."""
 
 
 class TokenLikelihoods:
-    """Asks one server how likely answers are, by the first way that it knows."""
+    """Asks one server how likely answers are, at the first endpoint that it knows."""
 
     def __init__(self, model: str, sender: Sender, chat: Chat) -> None:
         self._model = model
         self._sender = sender
         self._chat = chat
-        self._way: Way | None = None
+        self._endpoint: LikelihoodEndpoint | None = None
 
     def likelihood(
         self, requests: Sequence[LikelihoodRequest], on_answer: OnAnswer[list[Likelihood]]
     ) -> Answers[list[Likelihood]]:
-        """Of each continuation as the whole answer. What begins alike is sent together: a server that keeps what
-        it has read, keeps it for a while only."""
+        """Of each continuation as the whole answer."""
         if not requests:
             return []
-        way = self._way = self._way or self._learn()
+        endpoint = self._endpoint = self._endpoint or self._learn()
         groups = [self._chat.whole_answers(request.turns, request.continuations) for request in requests]
-        order = sorted(range(len(groups)), key=lambda index: list(groups[index].prefix))
 
-        async def ask(session: Session, index: int) -> list[Likelihood] | Failure:
-            prefix, found = list(groups[index].prefix), []
-            try:
-                for continuation in groups[index].continuations:  # one by one: the first is read, and then kept
-                    ids = [*prefix, *continuation]
-                    numbers = await self._ask(session, way, ids, len(prefix)) if continuation else []
-                    found.append(Likelihood(total=math.fsum(numbers), tokens=len(continuation)))
-            except (RefusedError, LostError) as problem:
-                return Failure(problem.reason)
-            return found
+        async def read(session: Session, prefix: Tokens, continuation: Tokens) -> Likelihood:
+            ids = [*prefix, *continuation]
+            numbers = await self._ask(session, endpoint, ids, len(prefix)) if continuation else []
+            return Likelihood(total=math.fsum(numbers), tokens=len(continuation))
 
-        def heard(place: int, answer: list[Likelihood] | Failure) -> None:
-            if on_answer is not None:
-                on_answer(order[place], answer)
+        return read_together(self._sender, groups, read, on_answer)
 
-        answers = dict(zip(order, self._sender.run(order, ask, heard), strict=True))
-        return [answers[index] for index in range(len(requests))]
-
-    async def _ask(self, session: Session, way: Way, ids: Tokens, start: int, *, optional: bool = False) -> list[float]:
-        url = root(self._sender.address) + way.path
+    async def _ask(
+        self, session: Session, endpoint: LikelihoodEndpoint, ids: Tokens, start: int, *, optional: bool = False
+    ) -> list[float]:
+        url = root(self._sender.address) + endpoint.path
         return await session.post(
             url,
-            way.body(self._model, ids, start),
-            lambda reply: way.read(reply, ids, start, self._chat),
+            endpoint.body(self._model, ids, start),
+            lambda reply: endpoint.read(reply, ids, start, self._chat),
             Bound(len(ids), 1),
             optional=optional,
         )
 
-    def _learn(self) -> Way:
-        """The first way that the server knows, found out with a short text."""
-        group = self._chat.whole_answers(PROBE, (PROBE_ANSWER,))
+    def _learn(self) -> LikelihoodEndpoint:
+        """The first endpoint that the server knows, found out with a short text."""
+        group = self._chat.whole_answers(PROBE, PROBE_ANSWERS[:1])
         ids, start = [*group.prefix, *group.continuations[0]], len(group.prefix)
         refusals = []
 
-        async def attempt(session: Session, way: Way) -> bool:
+        async def attempt(session: Session, endpoint: LikelihoodEndpoint) -> bool:
             try:
-                await self._ask(session, way, ids, start, optional=True)
+                await self._ask(session, endpoint, ids, start, optional=True)
             except (RefusedError, LostError) as problem:
-                refusals.append(f"{way.name}: {problem.reason}")
+                refusals.append(f"{endpoint.name}: {problem.reason}")
                 return False
             return True
 
-        for way in WAYS:
-            if self._sender.run([way], attempt) == [True]:
-                return way
+        for endpoint in LIKELIHOOD_ENDPOINTS:
+            if self._sender.run([endpoint], attempt) == [True]:
+                return endpoint
         raise PalateError(
             f"the server at {self._sender.address.url} does not tell how likely a given text is ({'; '.join(refusals)})"
             ". vLLM and SGLang do, llama.cpp does not: serve the model there, or run it here, without url="
         )
 
 
+@dataclass(frozen=True)
+class ClassifierEndpoint:
+    """One way to ask a server for the logits of tokens that it is given."""
+
+    name: str
+    path: str
+    body: Callable[[str, Tokens, bool], Body]
+    """Of the model's name, the tokens, and whether probabilities are wanted."""
+    read: Callable[[object, Tokens], list[float]]
+    activates: bool
+    """Whether it makes probabilities of logits unless it is told not to."""
+
+
+def _classify_body(model: str, ids: Tokens, activation: bool) -> Body:
+    return {"model": model, "input": ids, "use_activation": activation}
+
+
+def _pooling_body(model: str, ids: Tokens, activation: bool) -> Body:
+    return {**_classify_body(model, ids, activation), "task": "classify"}
+
+
+def _read_logits(reply: object, ids: Tokens) -> list[float]:
+    data = reply.get("data") if isinstance(reply, Mapping) else None
+    entry = data[0] if isinstance(data, list) and len(data) == 1 and isinstance(data[0], Mapping) else {}
+    _expect_count(_part(reply, "usage"), ids)
+    return _numbers(entry.get("probs", entry.get("data")))
+
+
+def _embedding_body(model: str, ids: Tokens, activation: bool) -> Body:
+    return {"model": model, "input_ids": ids}
+
+
+def _read_embedding(reply: object, ids: Tokens) -> list[float]:
+    _expect_count(_part(reply, "meta_info"), ids)
+    return _numbers(reply.get("embedding") if isinstance(reply, Mapping) else None)
+
+
+CLASSIFIER_ENDPOINTS = (
+    ClassifierEndpoint("vLLM's /classify", "/classify", _classify_body, _read_logits, activates=True),
+    ClassifierEndpoint("vLLM's /pooling", "/pooling", _pooling_body, _read_logits, activates=True),
+    ClassifierEndpoint("SGLang's /classify", "/classify", _embedding_body, _read_embedding, activates=False),
+)
+
+
 class RemoteClassifier:
-    """A sequence classifier behind vLLM's `/classify` or `/pooling`: one logit for each answer."""
+    """A sequence classifier behind vLLM or SGLang: one logit for each answer."""
 
     context: int | None = None
 
@@ -196,11 +236,11 @@ class RemoteClassifier:
             )
         address = Address(base_url, key_variable, needs_key=True)
         address.headers()
-        not_found = f"Is the model name {name!r} right, and was the server started with --runner pooling?"
+        not_found = f"Is the model name {name!r} right, and is it served as a classifier?"
         self._sender = Sender(address, concurrency=32, timeout=120, not_found=not_found)
         self._asked_label = label
         self._label = label or 0
-        self._path: str | None = None
+        self._endpoint: ClassifierEndpoint | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -226,62 +266,60 @@ class RemoteClassifier:
         return
 
     def score_groups(self, groups: Sequence[Group]) -> list[list[float] | Failure]:
-        """One number for each continuation of each group. What begins alike is sent together."""
+        """One number for each continuation of each group."""
         if not groups:
             return []
-        path = self._path = self._path or self._learn()
-        order = sorted(range(len(groups)), key=lambda index: list(groups[index].prefix))
+        endpoint = self._endpoint = self._endpoint or self._learn()
 
-        async def ask(session: Session, index: int) -> list[float] | Failure:
-            prefix, found = list(groups[index].prefix), []
-            try:
-                for continuation in groups[index].continuations:
-                    logits = await self._ask(session, path, [*prefix, *continuation])
-                    found.append(logits[self._label])
-            except (RefusedError, LostError) as problem:
-                return Failure(problem.reason)
-            return found
+        async def read(session: Session, prefix: Tokens, continuation: Tokens) -> float:
+            return (await self._ask(session, endpoint, [*prefix, *continuation]))[self._label]
 
-        answers = dict(zip(order, self._sender.run(order, ask), strict=True))
-        return [answers[index] for index in range(len(groups))]
+        return read_together(self._sender, groups, read, None)
 
     async def _ask(
-        self, session: Session, path: str, ids: Tokens, *, activation: bool = False, optional: bool = False
+        self,
+        session: Session,
+        endpoint: ClassifierEndpoint,
+        ids: Tokens,
+        *,
+        activation: bool = False,
+        optional: bool = False,
     ) -> list[float]:
-        body: Body = {"model": self.name, "input": ids, "use_activation": activation}
-        if path == "/pooling":
-            body["task"] = "classify"
-        url = root(self._sender.address) + path
+        body = endpoint.body(self.name, ids, activation)
+        url = root(self._sender.address) + endpoint.path
         return await session.post(
-            url, body, lambda reply: _read_logits(reply, ids), Bound(len(ids), 0), optional=optional
+            url, body, lambda reply: endpoint.read(reply, ids), Bound(len(ids), 0), optional=optional
         )
 
-    def _learn(self) -> str:
-        """Where the server tells logits. They are asked for with and without what makes probabilities of them: a
-        server that does not know the difference would tell one for the other."""
-        group = self.group(LikelihoodRequest(turns=PROBE, continuations=(PROBE_ANSWER,)))
-        ids, refusals = [*group.prefix, *group.continuations[0]], list[str]()
+    def _learn(self) -> ClassifierEndpoint:
+        """Where the server tells logits, found out with short texts."""
+        group = self.group(LikelihoodRequest(turns=PROBE, continuations=PROBE_ANSWERS))
+        probes = [[*group.prefix, *continuation] for continuation in group.continuations]
+        refusals = list[str]()
 
-        async def attempt(session: Session, path: str) -> int | None:
+        async def attempt(session: Session, endpoint: ClassifierEndpoint) -> int | None:
             try:
-                logits = await self._ask(session, path, ids, optional=True)
-                probabilities = await self._ask(session, path, ids, activation=True, optional=True)
+                logits = [await self._ask(session, endpoint, ids, optional=True) for ids in probes]
+                if endpoint.activates:
+                    active = [await self._ask(session, endpoint, ids, activation=True, optional=True) for ids in probes]
+                    if _close(logits, active) and _may_be_probabilities(logits):
+                        raise RefusedError(
+                            "use_activation changes nothing, so these may be probabilities and no logits"
+                        )
             except (RefusedError, LostError) as problem:
-                refusals.append(f"{path}: {problem.reason}")
+                refusals.append(f"{endpoint.name}: {problem.reason}")
                 return None
-            if max(abs(a - b) for a, b in zip(logits, probabilities, strict=True)) < 1e-6:
-                refusals.append(f"{path}: use_activation changes nothing, so these may be no logits")
-                return None
-            return len(logits)
+            return len(logits[0])
 
-        for path in ("/classify", "/pooling"):
-            [labels] = self._sender.run([path], attempt)
+        for endpoint in CLASSIFIER_ENDPOINTS:
+            [labels] = self._sender.run([endpoint], attempt)
             if labels is not None:
                 self._check_label(labels)
-                return path
+                return endpoint
         raise PalateError(
             f"the server at {self._sender.address.url} tells no logits of {self.name!r} ({'; '.join(refusals)}). "
-            "vLLM does where it serves a sequence classifier (--runner pooling); or run it here, without url="
+            "vLLM does for a sequence classifier (--runner pooling), and so does SGLang (--is-embedding); "
+            "or run it here, without url="
         )
 
     def _check_label(self, labels: int) -> None:
@@ -291,17 +329,57 @@ class RemoteClassifier:
             raise PalateError(f"{self.name} gives {labels} logits; index={self._label} is not among them")
 
 
-def _read_logits(reply: object, ids: Tokens) -> list[float]:
-    data = reply.get("data") if isinstance(reply, Mapping) else None
-    entry = data[0] if isinstance(data, list) and len(data) == 1 and isinstance(data[0], Mapping) else {}
-    logits = entry.get("probs", entry.get("data"))
-    if not isinstance(logits, list) or not logits or not all(_is_number(logit) for logit in logits):
-        raise RefusedError("the reply has no list of numbers")
-    usage = reply.get("usage") if isinstance(reply, Mapping) else None
-    read = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
-    if isinstance(read, int):
-        _expect(read, ids)
-    return [float(logit) for logit in logits]
+def read_together(
+    sender: Sender,
+    groups: Sequence[Group],
+    read: Callable[[Session, Tokens, Tokens], Awaitable[Value]],
+    on_answer: OnAnswer[list[Value]],
+) -> Answers[list[Value]]:
+    """What is read of each group's continuations, by a server that keeps what it has read for a while.
+
+    Groups that begin alike, such as the asks about one user, are sent one after another. The first text of them is
+    sent alone, so that the others find their beginning read.
+    """
+    order = sorted(range(len(groups)), key=lambda index: list(groups[index].prefix))
+    leaders = _leaders([list(groups[index].prefix) for index in order])
+    has_begun = [asyncio.Event() for _ in order]
+
+    async def work(session: Session, place: int) -> list[Value] | Failure:
+        prefix, continuations = list(groups[order[place]].prefix), groups[order[place]].continuations
+        if leaders[place] != place:
+            await has_begun[leaders[place]].wait()
+        try:
+            found = [await read(session, prefix, list(continuation)) for continuation in continuations[:1]]
+            has_begun[place].set()
+            others = (read(session, prefix, list(continuation)) for continuation in continuations[1:])
+            for value in await asyncio.gather(*others, return_exceptions=True):
+                if isinstance(value, BaseException):
+                    raise value
+                found.append(value)
+        except (RefusedError, LostError) as problem:
+            return Failure(problem.reason)
+        finally:
+            has_begun[place].set()
+        return found
+
+    def heard(place: int, answer: list[Value] | Failure) -> None:
+        if on_answer is not None:
+            on_answer(order[place], answer)
+
+    answers = dict(zip(order, sender.run(range(len(order)), work, heard), strict=True))
+    return [answers[index] for index in range(len(groups))]
+
+
+def _leaders(prefixes: Sequence[Tokens]) -> list[int]:
+    """For each prefix, in order, the place of the first one that has at least half of it in common."""
+    from palate.engine._kv_cache import common_prefix
+
+    leaders: list[int] = []
+    for place, prefix in enumerate(prefixes):
+        leader = leaders[-1] if leaders else place
+        shared = common_prefix(prefixes[leader], prefix)
+        leaders.append(leader if 2 * shared >= max(len(prefix), len(prefixes[leader])) else place)
+    return leaders
 
 
 def root(address: Address) -> str:
@@ -323,6 +401,33 @@ def _first_choice(reply: object) -> Mapping[str, object]:
     return choices[0]
 
 
+def _part(reply: object, name: str) -> Mapping[str, object]:
+    part = reply.get(name) if isinstance(reply, Mapping) else None
+    return part if isinstance(part, Mapping) else {}
+
+
+def _expect_count(usage: Mapping[str, object], ids: Tokens) -> None:
+    """A server that counts must have counted what was sent: some cut long texts in silence."""
+    if isinstance(read := usage.get("prompt_tokens"), int):
+        _expect(read, ids)
+
+
+def _numbers(values: object) -> list[float]:
+    if not isinstance(values, list) or not values or not all(_is_number(value) for value in values):
+        raise RefusedError("the reply has no list of numbers")
+    return [float(value) for value in values]
+
+
+def _close(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> bool:
+    pairs = ((a, b) for row, beside in zip(one, other, strict=True) for a, b in zip(row, beside, strict=True))
+    return all(abs(a - b) < 1e-6 for a, b in pairs)
+
+
+def _may_be_probabilities(rows: Sequence[Sequence[float]]) -> bool:
+    """A classifier that was configured as a regression has logits only, and no activation that could be left out."""
+    return all(0 <= value <= 1 for row in rows for value in row)
+
+
 def _expect(read: int, ids: Tokens) -> None:
     if read != len(ids):
         raise RefusedError(f"the server told of {read} tokens, and {len(ids)} were sent")
@@ -339,6 +444,8 @@ def _is_number(value: object) -> bool:
 def _log_probability(value: object) -> float:
     if not isinstance(value, int | float) or not _is_number(value):
         raise RefusedError("the server left out the log-probability of a token that it was sent")
+    if value <= IMPOSSIBLE:
+        raise RefusedError("the model gives a token of the response no probability at all")
     return float(value)
 
 
