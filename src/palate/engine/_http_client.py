@@ -139,7 +139,7 @@ class Session:
             except RetryError as problem:
                 wait = max(policy.wait(attempt), problem.wait or 0.0)
                 give_up = min(give_up, time.monotonic() + policy.total)  # waiting for a turn is not counted
-                if attempt >= self._tries(problem, _is_optional(request)) or time.monotonic() + wait > give_up:
+                if attempt >= self._tries(problem) or time.monotonic() + wait > give_up:
                     raise self._lost(problem, attempt, request.url) from None
                 self._sender.costs.usage.retries += 1
                 await asyncio.sleep(wait)
@@ -186,11 +186,9 @@ class Session:
             not_found=sender.not_found,
         )
 
-    def _tries(self, problem: RetryError, optional: bool) -> int:
-        """A server that was never reached is probably not running, and nonsense for an answer is an answer."""
+    def _tries(self, problem: RetryError) -> int:
+        """A server that was never reached is probably not running."""
         tries = self._sender.retry_policy.tries
-        if optional and not problem.crowded and not problem.unreachable:
-            return min(tries, 2)
         return min(tries, 4) if problem.unreachable and not self._sender.proven else tries
 
     def _lost(self, problem: RetryError, attempts: int, url: httpx.URL) -> Exception:
