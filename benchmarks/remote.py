@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).parents[1] / "tests")
 
 import argparse
+import importlib
 import os
 import tempfile
 import time
@@ -105,10 +106,9 @@ def weights(name: str) -> Iterator[Path]:
     if name != "tiny":
         yield weights_folder(name)
         return
-    from tiny_models import build, save
-
+    tiny_models = importlib.import_module("tiny_models")
     with tempfile.TemporaryDirectory() as folder:
-        yield save(Path(folder) / "tiny", build("llama", max_position_embeddings=8_192))
+        yield tiny_models.save(Path(folder) / "tiny", tiny_models.build("llama", max_position_embeddings=8_192))
 
 
 def main() -> None:
@@ -128,9 +128,7 @@ def main() -> None:
         if chosen.url:
             compare(folder, {"server": chosen.url}, chosen.model, asks, lambda: 0.0)
             return
-        from token_server import token_server
-
-        with token_server(folder, context=8_192) as server:
+        with importlib.import_module("token_server").token_server(folder, context=8_192) as server:
             addresses = {kind: f"{server.address}/{kind}/v1" for kind in ("vllm", "sglang")}
             compare(folder, addresses, "m", asks, lambda: server.busy)
 

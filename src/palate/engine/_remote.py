@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from palate.engine._chat import Chat
 
 NO_PROBABILITIES = "the server gives no token probabilities"
-NO_LIKELIHOOD = "a chat server does not tell how likely a given text is; run the model locally"
+NO_LIKELIHOOD = "how likely a text is takes the served model's tokenizer: say tokenizer=FOLDER or tokenizer=org/name"
 WORDING = 1
 """Part of the fingerprint: raise it when the same request is put to servers in other words."""
 
