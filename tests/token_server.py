@@ -12,6 +12,7 @@
 | `cut`, `trimmed` | leave out the last, and the first, token in silence |
 | `shifted`, `gaps`, `impossible` | tell of other tokens; leave out a log-probability; give a token none |
 | `squashed` | a classifier that tells probabilities only |
+| `embedding`, `sglang-embedding` | a vLLM and an SGLang that serve a model of embeddings |
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ class TokenServer:
             return self._completions(kind, body, ids)
         if path == "/generate" and kind in ("sglang", "trimmed"):
             return self._generate(kind, body, ids)
+        if path in ("/classify", "/pooling") and "embedding" in kind:
+            return self._embed(kind, path, body, ids)
         if path in ("/classify", "/pooling") and kind in ("vllm", "pooling", "regression", "squashed", "cut", "sglang"):
             return self._classify(kind, path, body, ids)
         return 404, {"detail": "Not Found"}
@@ -185,6 +188,22 @@ class TokenServer:
             "data": [entry],
             "usage": {"prompt_tokens": len(ids) - (kind == "cut"), "total_tokens": len(ids), "completion_tokens": 0},
         }
+
+    def _embed(self, kind: str, path: str, body: dict[str, Any], ids: list[int]) -> tuple[int, Any]:
+        import torch
+
+        with torch.inference_mode():
+            vector = self.causal.model(input_ids=torch.tensor([ids])).last_hidden_state[0, -1]
+        if kind == "sglang-embedding":
+            if "input_ids" not in body:
+                return 400, {"error": {"message": "Either text, input_ids or input_embeds should be provided."}}
+            unit = (vector / vector.norm()).tolist()
+            return 200, {"embedding": unit, "meta_info": {"id": "0", "prompt_tokens": len(ids)}}
+        if path == "/classify":
+            return 404, {"detail": "Not Found"}
+        if body.get("use_activation", True):
+            vector = vector / vector.norm()
+        return 200, {"data": [{"index": 0, "data": vector.tolist()}], "usage": {"prompt_tokens": len(ids)}}
 
 
 @contextmanager

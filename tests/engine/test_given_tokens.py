@@ -108,6 +108,13 @@ def test_a_server_without_logits_is_named_with_what_it_lacks(
     assert reason in str(told.value)
 
 
+@pytest.mark.parametrize("kind", ["embedding", "sglang-embedding"])
+def test_an_embedding_is_never_taken_for_logits(server: TokenServer, tiny_models: TinyModels, kind: str) -> None:
+    spec = f"classifier:{tiny_models.classifier()},index=2,url={server.address}/{kind}/v1"
+    with pytest.raises(PalateError, match="these are embeddings; is the model a sequence classifier"):
+        rate(make_reward_model(spec), [ASK])
+
+
 @pytest.mark.parametrize("template", ["no system", "bos", "tight", "greedy tokens", "none"])
 def test_they_agree_whatever_the_template_does(tiny_models: TinyModels, template: str) -> None:
     folder = tiny_models.causal(template=template)

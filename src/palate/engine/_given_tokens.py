@@ -300,8 +300,12 @@ class RemoteClassifier:
         async def attempt(session: Session, endpoint: ClassifierEndpoint) -> int | None:
             try:
                 logits = [await self._ask(session, endpoint, ids, optional=True) for ids in probes]
+                if _are_embeddings(logits):
+                    raise RefusedError("these are embeddings; is the model a sequence classifier?")
                 if endpoint.activates:
                     active = [await self._ask(session, endpoint, ids, activation=True, optional=True) for ids in probes]
+                    if _are_embeddings(active):
+                        raise RefusedError("these are embeddings; is the model a sequence classifier?")
                     if _close(logits, active) and _may_be_probabilities(logits):
                         raise RefusedError(
                             "use_activation changes nothing, so these may be probabilities and no logits"
@@ -426,6 +430,11 @@ def _close(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> 
 def _may_be_probabilities(rows: Sequence[Sequence[float]]) -> bool:
     """A classifier that was configured as a regression has logits only, and no activation that could be left out."""
     return all(0 <= value <= 1 for row in rows for value in row)
+
+
+def _are_embeddings(rows: Sequence[Sequence[float]]) -> bool:
+    """Servers of embeddings answer at the same addresses, with vectors of length 1."""
+    return all(len(row) > 1 and min(row) < 0 and abs(math.hypot(*row) - 1) < 1e-3 for row in rows)
 
 
 def _expect(read: int, ids: Tokens) -> None:

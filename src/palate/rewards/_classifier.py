@@ -18,8 +18,8 @@ class ClassifierReward:
     """One logit for each response. `index` names it where there are several; `view` is its place.
 
     The view stands in a system turn where the chat template takes one, else at the head of the user's
-    turn; `view=system` or `view=user` settles it. With `url` the model runs behind vLLM or SGLang, and `tokenizer` is the served
-    model's, a folder or a name on the hub; `key` names the environment variable that holds the server's key.
+    turn; `view=system` or `view=user` settles it. With `url` the model runs behind vLLM or SGLang, and `tokenizer` is
+    the served model's, a folder or a name on the hub; `key` names the environment variable that holds the server's key.
     """
 
     batch_size = 256
