@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,19 @@ def logged(tmp_path: Path, name: str, **environment: str) -> tuple[Path, float, 
     return tmp_path / json.loads(done.stdout)["run"], result["accuracy"], done.stderr
 
 
+def users_named_in(files: Iterable[Path]) -> list[str]:
+    """The ids of the benchmark's users that stand anywhere in these files, or in their names."""
+    told = b"\n".join(str(file).encode() + file.read_bytes() for file in files if file.is_file())
+    assert told
+    return [user for user in load_benchmark("mini").users if user.encode() in told]
+
+
+def test_the_search_for_users_finds_them_where_they_are(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    run, _, _ = logged(tmp_path, "tensorboard")
+    assert len(users_named_in([run / "items.jsonl"])) > 1
+
+
 def test_tensorboard_reads_the_event_file_and_a_second_run_replaces_it(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -37,6 +51,7 @@ def test_tensorboard_reads_the_event_file_and_a_second_run_replaces_it(tmp_path:
     events.Reload()
     [scalar] = events.Scalars(NAME)
     assert scalar.value == pytest.approx(accuracy)
+    assert users_named_in((run / "tensorboard").iterdir()) == []
 
 
 def test_mlflow_keeps_one_run_with_numbers_and_settings(tmp_path: Path) -> None:
@@ -55,9 +70,7 @@ def test_mlflow_keeps_one_run_with_numbers_and_settings(tmp_path: Path) -> None:
         mlflow.set_tracking_uri(before)
     assert kept.data.metrics[NAME] == pytest.approx(accuracy)
     assert kept.data.params["benchmark"] == "mini" and kept.info.run_name == run.name
-    people = load_benchmark("mini").users
-    told = "\n".join(file.read_text() for file in (tmp_path / "store").rglob("*") if file.is_file())
-    assert not [user for user in people if user in told]
+    assert users_named_in((tmp_path / "store").rglob("*")) == []
 
 
 def test_wandb_writes_an_offline_run(tmp_path: Path) -> None:
@@ -67,6 +80,7 @@ def test_wandb_writes_an_offline_run(tmp_path: Path) -> None:
     [file] = tmp_path.glob("wandb/offline-run-*/*.wandb")
     written = file.read_bytes()  # the library has no reader for it; texts stand in it as they are
     assert run.name.encode() in written and NAME.encode() in written and repr(accuracy).encode() in written
+    assert users_named_in((tmp_path / "wandb").rglob("*")) == []
 
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow", "tensorboard"])

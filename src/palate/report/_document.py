@@ -114,6 +114,8 @@ class ItemRating(msgspec.Struct, frozen=True, kw_only=True):
     """What one reward model said of the texts under one view."""
 
     by: str
+    control: bool = False
+    """Whether it understands nothing: the page counts it apart, and shows its same scores under several views once."""
     view: str = ""
     outcome: Outcome | None = None
     """Absent where nothing is right or wrong."""

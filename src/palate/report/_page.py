@@ -108,7 +108,7 @@ def _packed(rating: ItemRating) -> dict[str, object]:
     fields = msgspec.structs.asdict(rating)
     if rating.scores is not None:
         fields["scores"] = [score if score is not None and math.isfinite(score) else None for score in rating.scores]
-    return {name: value for name, value in fields.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None and value is not False}
 
 
 def _content_policy(style: str, *scripts: str) -> str:
