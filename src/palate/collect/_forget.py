@@ -19,6 +19,7 @@ from sqlalchemy import Connection, select
 
 from palate.collect._access import Keys
 from palate.collect._database import Store, new_id, now
+from palate.collect._export import is_export
 from palate.collect._project import Project
 from palate.collect._tables import (
     assignments,
@@ -123,7 +124,11 @@ def _erase(project: Project, store: Store, keys: Keys, participant: str) -> Path
 
     with store.reading() as connection:
         folders = [Path(path) for path in connection.execute(select(exports.c.path)).scalars()]
-    places = [erase_from_export(folder, participant) for folder in folders if folder.exists()]
+    # A database that came from a stranger may name any folder of this machine.
+    own = [folder for folder in folders if is_export(folder)]
+    others = [f"{folder} is no export of a collection, and was left alone" for folder in folders
+              if folder.exists() and folder not in own]  # fmt: skip
+    places = [erase_from_export(folder, participant) for folder in own]
     erased = _from_tables(store, keys, participant)
     places.append(Place(kind="collection", path=_where(store), erased=erased))
     hashed = forgotten_hash(keys, participant)
@@ -132,7 +137,7 @@ def _erase(project: Project, store: Store, keys: Keys, participant: str) -> Path
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         dry_run=False,
         places=places,
-        not_erased=[ELSEWHERE, *([] if store.sqlite else [POSTGRES])],
+        not_erased=[ELSEWHERE, *others, *([] if store.sqlite else [POSTGRES])],
         retrain=[],
         words=[],
         vectors=[],
