@@ -233,6 +233,35 @@ def test_an_export_that_was_cut_off_is_still_searched(small: Collection, monkeyp
     assert id not in (folder / "records" / "answers.jsonl").read_text()
 
 
+class KilledError(Exception):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("change", range(1, 11))
+def test_an_export_that_was_killed_at_any_file_neither_keeps_a_person_nor_stops_an_erasure(
+    small: Collection, monkeypatch: pytest.MonkeyPatch, change: int
+) -> None:
+    ann = small.join().answer_all()
+    id, folder = ann.id, small.folder / "exports" / "killed"
+    small.join().answer_all()
+    replace, renamed = Path.replace, 0
+
+    def counted(draft: Path, target: Path) -> Path:
+        nonlocal renamed
+        renamed += 1
+        if renamed == change:
+            raise KilledError
+        return replace(draft, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", counted)
+        patch.setattr(Path, "unlink", lambda *_, **__: None)  # a killed process does not tidy up
+        with pytest.raises(KilledError):
+            export_folder(small.project, small.store, folder)
+    forget(small.project, small.store, small.keys, id, reason="asked")
+    assert [file for file in folder.rglob("*") if file.is_file() and id.encode() in file.read_bytes()] == []
+
+
 def test_an_import_writes_nothing_outside_of_the_project(small: Collection, tmp_path: Path) -> None:
     other = tmp_path / "notes.txt"
     other.write_text("mine")

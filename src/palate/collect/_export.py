@@ -19,7 +19,6 @@ from palate.data import write_benchmark
 from palate.records import Benchmark, Card, Comparison, Completion, Judgement, PalateError, User
 from palate.runs import json_lines, write_whole
 
-
 RECORDS, ABOUT = "records", "collection.json"
 
 

@@ -289,7 +289,7 @@ class Journey:
         )
 
     def agree(self, participant: str) -> None:
-        """Record that a person agreed to the consent text as it is now, unless others were quicker to fill the quota."""
+        """Record that a person agreed to the consent text as it is now, unless others filled the quota first."""
         version = self.project.consent.version
         with self.store.writing(alone=True) as connection:
             if self._is_full(connection, participant):

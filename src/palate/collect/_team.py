@@ -5,6 +5,7 @@ Annotations are read when the routes are made, so they are not postponed here.
 
 import io
 import zipfile
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -112,7 +113,7 @@ def add_team(app: FastAPI, context: Context) -> None:
                         archive.write(file, file.relative_to(folder))
                 headers = {"content-disposition": f'attachment; filename="{name}.zip"'}
                 content.seek(0)  # in pieces, each of which a slow client has a minute for
-                return StreamingResponse(iter(lambda: content.read(PIECE), b""), 200, headers, "application/zip")
+                return StreamingResponse(iter(partial(content.read, PIECE), b""), 200, headers, "application/zip")
         raise HTTPException(404, "There is no such export.")
 
     @app.post("/team/forget", response_class=HTMLResponse)
