@@ -60,10 +60,10 @@ def print_json(value: object, *, indent: int = 0) -> None:
 
 def show(summary: RunSummary, *, json: bool, users: bool = True) -> None:
     """Write the report of a run; print its tables for a person, or the object for a program."""
-    from palate.runs import open_run, write_report
+    from palate.runs import open_run, report_of
 
     run = open_run(Path(summary.run), check=False)  # the summary was made of lines that were checked
-    document = write_report(run, summary, users=users)
+    document = report_of(run, summary, users=users)
     if json:
         return print_json(summary if users else run.experiment.without_users(summary))
     from palate.report import print_document
@@ -85,18 +85,25 @@ def measure_and_show(
         summary = measure(*args, **given)
         progress("writing the report", 0, 1)
         show(summary, json=run.json)
+    if shard := getattr(run, "shard", None):
+        of, name = shard.strip().partition("/")[2], Path(summary.run).name
+        print(  # noqa: T201
+            f"palate: shard {shard.strip()} is done. When all are: palate merge {run.out}/shard-*-of-{of}/{name} "
+            f"--out {run.out}",
+            file=sys.stderr,
+        )
     return summary
 
 
 def show_general(general: GeneralOptions, run: RunOptions, folder: str, benchmark: str, models: Sequence[str]) -> None:
     """Measure general quality with the views of a run, keep it there as general.json, and print it."""
+    if general.general is None:
+        return
     from palate.audit import general_document, measure_general, write_general
     from palate.evaluation import EVALUATION
     from palate.report import make_console, print_document
     from palate.runs import open_run
 
-    if general.general is None:
-        return
     views = [view.name for view in open_run(Path(folder), EVALUATION).settings.views if view.is_profile]
     with progress_bar(show=not run.json) as progress:
         found = measure_general(
