@@ -99,7 +99,8 @@
   function flattened(drawing) {
     const LOOK = ["color", "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity", "paint-order"];
     const LENGTHS = ["x", "y", "x1", "x2", "y1", "y2", "width", "height"];
-    const [space, MARGIN] = ["http://www.w3.org/2000/svg", 12];
+    const MARGIN = 12;
+    const space = new DOMParser().parseFromString("<svg/>", "text/html").body.firstChild.namespaceURI; // a page holds no address
     const frame = drawing.getBoundingClientRect();
     const svg = document.createElementNS(space, "svg");
     const edges = { right: frame.width, bottom: frame.height, left: 0 };
