@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from palate.evaluation._evaluate import EVALUATION
+from palate.evaluation._order import is_control
 from palate.evaluation._paired import as_difference, paired
 from palate.evaluation._ratings import Rated, Ratings
 from palate.evaluation._results import Difference
@@ -16,6 +17,10 @@ from palate.evaluation._run import ITEMS, RATINGS, RatedItem, Settings
 from palate.records import PalateError
 from palate.runs import Run, open_run
 from palate.stats import Resample, Resamples
+from palate.views import ViewSpec, resolve_views  # noqa: F401 -- the second for an example
+
+DRAWN = ("swapped", "co-annotator")
+"""Views of strangers whom a seed draws."""
 
 
 class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,10 +34,16 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     """`users`, or `users and items` where users judge the same items."""
     differences: list[Difference]
     """Every model of each run against every model of each later one, under each view that both have."""
+    unmatched: list[str] = []
+    """What could not be compared, in words: views, items, strangers."""
 
 
-def compare(*folders: str | Path, seed: int = 0, resample: Resample = "auto") -> RunComparison:
-    """Pair the ratings of runs of the same benchmark item by item."""
+def compare(*folders: str | Path, seed: int = 0, resample: Resample = "auto", controls: bool = False) -> RunComparison:
+    """Pair the ratings of runs of the same benchmark item by item.
+
+    Views are matched by what they show: `swapped` beside `posts:5` is not `swapped` beside `judgements:4`. Two controls
+    are compared with each other only with `controls`.
+    """
     runs: list[Run[Settings]] = [open_run(Path(folder), EVALUATION) for folder in folders]
     if len(runs) < 2:
         raise PalateError("name two runs or more to compare")
@@ -49,20 +60,26 @@ def compare(*folders: str | Path, seed: int = 0, resample: Resample = "auto") ->
             for model in run.settings.models
         }
         names.append(list(renamed.values()))
-        rows.update({(name, view.name): {} for name in renamed.values() for view in run.settings.views})
+        shown = {view.name: stands_for(view) for view in run.settings.views}
+        rows.update({(name, view): {} for name in renamed.values() for view in shown.values()})
         for line in run.read(RATINGS):
-            if (renamed[line.rm], line.view) in rows:
-                rows[renamed[line.rm], line.view][line.item, line.draw] = line.rating
+            if line.view in shown:
+                rows[renamed[line.rm], shown[line.view]][line.item, line.draw] = line.rating
     asked = [
-        ((one, view.name), (other, view.name))
+        ((one, view), (other, view))
         for first, second in combinations(range(len(runs)), 2)
-        for view in runs[second].settings.views
-        if view.name in [own.name for own in runs[first].settings.views]
+        for view in map(stands_for, runs[second].settings.views)
+        if view in map(stands_for, runs[first].settings.views)
         for one in names[first]
         for other in names[second]
+        if controls or not (is_control(one) and is_control(other))
     ]
+    unmatched = _unmatched(runs, len(items))
     if not asked:
-        raise PalateError(f"the {len(runs) if len(runs) > 2 else 'two'} runs have no view in common")
+        raise PalateError(
+            f"the {len(runs) if len(runs) > 2 else 'two'} runs have nothing to compare: "
+            + ("; ".join(unmatched) or "all their models are controls; add --controls to compare those")
+        )
     ratings = Ratings(items, rows, resample=resample)
     found = paired(ratings, asked, Resamples(ratings.n_clusters, seed=seed))
     return RunComparison(
@@ -71,7 +88,39 @@ def compare(*folders: str | Path, seed: int = 0, resample: Resample = "auto") ->
         users=len({item.user_id for item in items}),
         resampled="users and items" if ratings.units else "users",
         differences=[as_difference(difference) for difference in found],
+        unmatched=unmatched,
     )
+
+
+def stands_for(view: ViewSpec) -> str:
+    """What a view shows, whatever a run calls it: a bare `swapped` means another profile in each run.
+
+    >>> [stands_for(view) for view in resolve_views(["posts:5", "swapped"])]
+    ['posts:5', 'swapped:posts:5']
+    """
+    return view.name if view.whose == "own" else f"{view.whose}:{view.of}"
+
+
+def _unmatched(runs: Sequence[Run[Settings]], items: int) -> list[str]:
+    """Which views and items a run has alone, and strangers who are not the same."""
+    found = []
+    shown = [[stands_for(view) for view in run.settings.views] for run in runs]
+    for run, views in zip(runs, shown, strict=True):
+        for view in views:
+            if sum(view in others for others in shown) == 1:
+                found.append(f"only {run.folder.name} has the view {view}")
+        own = sum(1 for _ in run.read(ITEMS))
+        if own > items:
+            found.append(f"{own - items} of {own} items of {run.folder.name} are not in every run")
+    drawn = [{stands_for(view) for view in run.settings.views if view.draws > 1 or view.whose in DRAWN} for run in runs]
+    for one, other in combinations(range(len(runs)), 2):
+        if runs[one].settings.seed != runs[other].settings.seed:
+            found += [
+                f"{view} shows other strangers in {runs[one].folder.name} than in {runs[other].folder.name}: their "
+                "seeds differ"
+                for view in sorted(drawn[one] & drawn[other])
+            ]
+    return found
 
 
 def _shared_items(runs: Sequence[Run[Settings]]) -> list[RatedItem]:

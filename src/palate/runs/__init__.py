@@ -16,14 +16,18 @@ from palate.runs._models import LoadedModel, Progress, load_models, no_progress
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import (
     BAD,
+    COMMAND,
+    LATEST,
     LOST,
     Run,
     RunSettings,
     RunWriter,
     ViewedSettings,
     begin_run,
+    find_run,
     json_lines,
     kind_of,
+    last_change,
     write_whole,
 )
 from palate.runs._settings import HashedSettings, ModelSettings, environment, file_name
@@ -45,7 +49,9 @@ from palate.runs._views import PARTS, VIEWS, PartLine, ViewLine, add_views, keep
 
 __all__ = [
     "BAD",
+    "COMMAND",
     "EXPERIMENTS",
+    "LATEST",
     "LOST",
     "PARTS",
     "VIEWS",
@@ -83,10 +89,12 @@ __all__ = [
     "experiment_of",
     "fault_of",
     "file_name",
+    "find_run",
     "is_written",
     "json_lines",
     "keep_views",
     "kind_of",
+    "last_change",
     "load_models",
     "locked",
     "no_progress",
