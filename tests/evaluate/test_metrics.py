@@ -350,7 +350,8 @@ def student(units: int) -> float:
 def test_two_runs_are_compared_over_new_items_too(tmp_path: Path) -> None:
     held = shared(users=12, items=10)
     first, second = (evaluate(held, [rm], ["none"], out=tmp_path / rm).run for rm in ("longest", "random"))
-    both, users = compare(first, second), compare(first, second, resample="users")
+    both = compare(first, second, controls=True)
+    users = compare(first, second, resample="users", controls=True)
     assert (both.resampled, users.resampled) == ("users and items", "users")
     [wide], [narrow] = both.differences, users.differences
     assert wide.difference == narrow.difference

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from palate.cli import _show
 from palate.records import PalateError
 
 CONFIG = "--config"
 SHORT = {"samples": "-n"}
 """Options that have a short name."""
 FLAGS = ("--quiet", "--verbose", "--traceback")
+SAYS = {"progress": True}
+"""What commands say beside results and errors; `--quiet` takes it away."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Verbosity:
         """Silence progress and warnings, or let libraries speak."""
         if self.quiet and self.verbose:
             raise PalateError("--quiet and --verbose contradict each other; give one of them")
-        _show.QUIET = self.quiet
+        SAYS["progress"] = not self.quiet
         if self.quiet:
             warnings.simplefilter("ignore")
         if self.verbose:

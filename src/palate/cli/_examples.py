@@ -11,6 +11,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "audit plan": ("palate audit plan --gain 5", "palate audit plan --gain 3 --items 20 --items 40 --check"),
     "check": ("palate check embedding", "palate check ./mine.py:MyReward"),
     "compare": ("palate compare runs/FIRST latest", "palate compare runs/FIRST runs/SECOND runs/THIRD --controls"),
+    "merge": (
+        "palate merge runs/shard-1-of-2 runs/shard-2-of-2",
+        "palate merge runs/shard-1-of-2 runs/shard-2-of-2 --json",
+    ),
     "report": ("palate report latest", "palate report runs/NAME --without-users"),
     "reproduce": ("palate reproduce convarg", "palate reproduce convarg --data ./data-sets --json"),
     "selftest": ("palate selftest mini", "palate selftest prefs.csv --points 5,10 --tries 20"),
@@ -55,8 +59,8 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "palate collect import answers.json my-project --from label-studio",
     ),
     "collect plan": ("palate collect plan --gain 5", "palate collect plan --pilot my-project"),
-    "collect forget": ("palate collect forget ada my-project", "palate collect forget ada my-project --json"),
-    "collect retention": ("palate collect retention my-project", "palate collect retention my-project --json"),
+    "collect forget": ("palate collect forget ada my-project", "palate collect forget ada"),
+    "collect retention": ("palate collect retention my-project", "palate collect retention"),
     "collect backup": ("palate collect backup all.zip my-project", "palate collect backup all.zip"),
     "collect restore": (
         "palate collect restore all.zip my-project",

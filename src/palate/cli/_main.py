@@ -70,6 +70,7 @@ app.command(  # an app of its own, which says its own examples
 )
 _command(app, "palate.cli.check:check", group=MEASURE, help="Test a reward model of your own against the contract.")
 _command(app, "palate.cli.compare:compare", group=MEASURE, help="Show which differences between runs are real.")
+_command(app, "palate.cli.merge:merge", group=MEASURE, help="Merge the shards of a run into one run folder.")
 _command(
     app,
     "palate.cli.report:report",

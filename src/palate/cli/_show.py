@@ -17,14 +17,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from palate.cli._arguments import SAYS
 from palate.report import make_console
 
 if TYPE_CHECKING:
     from palate.cli._options import GeneralOptions, RunOptions
     from palate.runs import RunSummary
 
-QUIET = False
-"""Set by --quiet: nothing is said but results and errors."""
 EVERY = 10.0
 """Seconds between two lines where there is no terminal to draw in."""
 Settings = ParamSpec("Settings")
@@ -34,11 +33,11 @@ SummaryType = TypeVar("SummaryType", bound="RunSummary")
 class ProgressLines:
     """Progress where there is no terminal, as in a log: a line every ten seconds, with the time left.
 
-    >>> now = iter([0.0, 4.0, 11.0, 12.0])
+    >>> now = iter([0.0, 1.0, 4.0, 11.0])
     >>> progress = ProgressLines(print, clock=lambda: next(now))
     >>> for done in (0, 4, 10):
     ...     progress("rating", done, 40)
-    rating: 10 of 40, 33 s left
+    rating: 10 of 40, 30 s left
     """
 
     def __init__(self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
@@ -78,7 +77,7 @@ def progress_bar(*, show: bool = True) -> Iterator[Callable[[str, int, int], Non
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    show = show and not QUIET
+    show = show and SAYS["progress"]
     if show and not console.is_terminal:
         yield ProgressLines(lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
         return
@@ -103,10 +102,10 @@ def print_json(value: object, *, indent: int = 0) -> None:
 
 def show(summary: RunSummary, *, json: bool, users: bool = True) -> None:
     """Write the report of a run; print its tables for a person, or the object for a program."""
-    from palate.runs import open_run, write_report
+    from palate.runs import open_run, report_of
 
     run = open_run(Path(summary.run), check=False)  # the summary was made of lines that were checked
-    document = write_report(run, summary, users=users)
+    document = report_of(run, summary, users=users)
     if json:
         return print_json(summary if users else run.experiment.without_users(summary))
     from palate.report import print_document
@@ -128,18 +127,25 @@ def measure_and_show(
         summary = measure(*args, **given)
         progress("writing the report", 0, 1)
         show(summary, json=run.json)
+    if shard := getattr(run, "shard", None):
+        of, name = shard.strip().partition("/")[2], Path(summary.run).name
+        print(  # noqa: T201
+            f"palate: shard {shard.strip()} is done. When all are: palate merge {run.out}/shard-*-of-{of}/{name} "
+            f"--out {run.out}",
+            file=sys.stderr,
+        )
     return summary
 
 
 def show_general(general: GeneralOptions, run: RunOptions, folder: str, benchmark: str, models: Sequence[str]) -> None:
     """Measure general quality with the views of a run, keep it there as general.json, and print it."""
+    if general.general is None:
+        return
     from palate.audit import general_document, measure_general, write_general
     from palate.evaluation import EVALUATION
     from palate.report import make_console, print_document
     from palate.runs import open_run
 
-    if general.general is None:
-        return
     views = [view.name for view in open_run(Path(folder), EVALUATION).settings.views if view.is_profile]
     with progress_bar(show=not run.json) as progress:
         found = measure_general(

@@ -100,15 +100,21 @@ def check(spec: str, /, *, options: DataOptions = DATA) -> int:
     from rich.markup import escape
 
     from palate.cli._show import print_json
-    from palate.data import check_benchmark
+    from palate.data import inspect_benchmark
     from palate.report import count
 
-    faults = check_benchmark(spec, data_dir=options.data)
+    inspection = inspect_benchmark(spec, data_dir=options.data)
+    faults = inspection.faults
     errors = sum(fault.severity == "error" for fault in faults)
     if options.json:
         print_json(faults, indent=2)
         return HAS_ERRORS if errors else 0
     console = _console()
+    if inspection.columns:
+        mapping = ", ".join(f"{option} = {column}" for option, column in inspection.columns.items())
+        console.print(f"Read as: {mapping}", markup=False, highlight=False, soft_wrap=True)
+    if inspection.spec:
+        console.print(f"The same again: {inspection.spec}", markup=False, highlight=False, soft_wrap=True)
     for fault in faults:
         colour = "red" if fault.severity == "error" else "yellow"
         console.print(f"[{colour}]{fault.severity}[/] {escape(str(fault))}", soft_wrap=True, highlight=False)
@@ -233,6 +239,7 @@ def export_user(
         The user's id, exactly.
     run
         A run folder of any kind to look into as well, with its models and the samples beside it; may be repeated.
+        `latest` is the newest in `runs`.
     model
         The folder of a trained model to look into as well; may be repeated.
     out
@@ -248,12 +255,13 @@ def export_user(
     from palate.data import load_benchmark
     from palate.privacy import export_user as gather
     from palate.records import PalateError
+    from palate.runs import find_run
 
     if out.exists() and not force:
         raise PalateError(f"{out} is there already: name another file with --out, or overwrite it with --force")
     benchmark = load_benchmark(spec, data_dir=data)
     with progress_bar() as progress:
-        found = gather(benchmark, user, run or (), model or (), progress)
+        found = gather(benchmark, user, [find_run(folder) for folder in run or ()], model or (), progress)
     content = msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

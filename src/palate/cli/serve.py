@@ -74,7 +74,7 @@ def serve(
     data
         Folder of data sets that palate does not ship [default: $PALATE_DATA].
     """
-    from palate.cli import _show
+    from palate.cli._arguments import SAYS
     from palate.cli._show import progress_bar
     from palate.records import PalateError
     from palate.report import make_console
@@ -100,7 +100,7 @@ def serve(
     )
     with ExitStack() as loading:
         progress = loading.enter_context(progress_bar())
-        make_console(stderr=True, quiet=_show.QUIET).print(
+        make_console(stderr=True, quiet=not SAYS["progress"]).print(
             f"Loading {', '.join(rm)}.", markup=False, highlight=False, soft_wrap=True
         )
 

@@ -15,12 +15,12 @@ from palate.evaluation._ratings import Rated, Ratings
 from palate.evaluation._results import Difference
 from palate.evaluation._run import ITEMS, RATINGS, RatedItem, Settings
 from palate.records import PalateError
-from palate.runs import Run, open_run
+from palate.runs import VIEWS, Run, open_run
 from palate.stats import Resample, Resamples
 from palate.views import ViewSpec, resolve_views  # noqa: F401 -- the second for an example
 
-DRAWN = ("swapped", "co-annotator")
-"""Views of strangers whom a seed draws."""
+Strangers = dict[str, dict[tuple[str, int], str | None]]
+"""Of each view of other people, whose profile was shown with an item, by item and draw."""
 
 
 class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,27 +54,31 @@ def compare(*folders: str | Path, seed: int = 0, resample: Resample = "auto", co
     labels = [model.label for run in runs for model in run.settings.models]
     rows: dict[tuple[str, str], Rated] = {}
     names: list[list[str]] = []
+    blind: set[str] = set()
     for run in runs:
         renamed = {
             model.label: f"{model.label} ({run.folder.name})" if labels.count(model.label) > 1 else model.label
             for model in run.settings.models
         }
         names.append(list(renamed.values()))
+        blind.update(name for label, name in renamed.items() if is_control(label))
         shown = {view.name: stands_for(view) for view in run.settings.views}
         rows.update({(name, view): {} for name in renamed.values() for view in shown.values()})
         for line in run.read(RATINGS):
             if line.view in shown:
                 rows[renamed[line.rm], shown[line.view]][line.item, line.draw] = line.rating
+    strangers = [_strangers(run, {item.id for item in items}) for run in runs]
     asked = [
         ((one, view), (other, view))
         for first, second in combinations(range(len(runs)), 2)
         for view in map(stands_for, runs[second].settings.views)
         if view in map(stands_for, runs[first].settings.views)
+        if not other_strangers(strangers[first], strangers[second], view)
         for one in names[first]
         for other in names[second]
-        if controls or not (is_control(one) and is_control(other))
+        if controls or not {one, other} <= blind
     ]
-    unmatched = _unmatched(runs, len(items))
+    unmatched = _unmatched(runs, strangers, len(items))
     if not asked:
         raise PalateError(
             f"the {len(runs) if len(runs) > 2 else 'two'} runs have nothing to compare: "
@@ -101,8 +105,24 @@ def stands_for(view: ViewSpec) -> str:
     return view.name if view.whose == "own" else f"{view.whose}:{view.of}"
 
 
-def _unmatched(runs: Sequence[Run[Settings]], items: int) -> list[str]:
-    """Which views and items a run has alone, and strangers who are not the same."""
+def _strangers(run: Run[Settings], items: set[str]) -> Strangers:
+    """Whose profile each item was shown with, under each view of other people."""
+    named = {view.name: stands_for(view) for view in run.settings.views if view.whose != "own"}
+    found: Strangers = {view: {} for view in named.values()}
+    for line in run.read(VIEWS) if named else ():
+        if line.view in named and line.item in items:
+            found[named[line.view]][line.item, line.draw] = line.user_id
+    return found
+
+
+def other_strangers(one: Strangers, other: Strangers, view: str) -> int:
+    """For how many profiles of a view two runs showed the same item with different people."""
+    first, second = one.get(view, {}), other.get(view, {})
+    return sum(first[key] != second[key] for key in first.keys() & second.keys())
+
+
+def _unmatched(runs: Sequence[Run[Settings]], strangers: Sequence[Strangers], items: int) -> list[str]:
+    """Which views and items a run has alone, and views in which two runs showed different strangers."""
     found = []
     shown = [[stands_for(view) for view in run.settings.views] for run in runs]
     for run, views in zip(runs, shown, strict=True):
@@ -112,14 +132,13 @@ def _unmatched(runs: Sequence[Run[Settings]], items: int) -> list[str]:
         own = sum(1 for _ in run.read(ITEMS))
         if own > items:
             found.append(f"{own - items} of {own} items of {run.folder.name} are not in every run")
-    drawn = [{stands_for(view) for view in run.settings.views if view.draws > 1 or view.whose in DRAWN} for run in runs]
     for one, other in combinations(range(len(runs)), 2):
-        if runs[one].settings.seed != runs[other].settings.seed:
-            found += [
-                f"{view} shows other strangers in {runs[one].folder.name} than in {runs[other].folder.name}: their "
-                "seeds differ"
-                for view in sorted(drawn[one] & drawn[other])
-            ]
+        for view in sorted(strangers[one].keys() & strangers[other].keys()):
+            if differ := other_strangers(strangers[one], strangers[other], view):
+                found.append(
+                    f"{view} in {runs[one].folder.name} and {runs[other].folder.name}: {differ} of "
+                    f"{len(strangers[one][view])} profiles are of different strangers. Take the same --seed"
+                )
     return found
 
 
