@@ -158,7 +158,7 @@ class TestRuns:
 class TestCompare:
     def test_a_stranger_is_matched_by_what_is_shown_and_by_who_it_is(self, tmp_path: Path) -> None:
         def run(rm: str, *views: str, seed: int = 0) -> str:
-            return evaluate("mini", [rm], ["none", *views], limit=8, seed=seed, out=tmp_path / rm).run
+            return evaluate("mini", [rm], ["none", *views], seed=seed, out=tmp_path / rm).run
 
         one = run("overlap", "posts:3", "swapped")
         alike = compare(one, run("longest", "swapped:posts:3"), controls=True)
@@ -175,7 +175,7 @@ class TestCompare:
         with pytest.raises(PalateError, match="--controls"):
             compare(*runs)
         assert compare_runs(runs, controls=True).paired
-        again = [evaluate("mini", ["first"], ["none"], limit=4, seed=seed, out=tmp_path).run for seed in (1, 2)]
+        again = [evaluate("mini", ["first"], ["none"], seed=seed, out=tmp_path).run for seed in (1, 2)]
         with pytest.raises(PalateError, match="nothing to compare"):  # the same name twice is told apart by its run
             compare(*again)
 

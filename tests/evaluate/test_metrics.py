@@ -251,7 +251,7 @@ class TestCompare:
 
     def test_the_same_model_in_both_is_told_apart_by_its_run(self, tmp_path: Path) -> None:
         runs = [evaluate("mini", ["overlap"], ["posts:4"], retriever=r, out=tmp_path).run for r in ("bm25", "recent")]
-        [difference] = compare(*runs).differences
+        [difference] = compare(*runs, controls=True).differences
         assert difference.rm == f"overlap ({Path(runs[0]).name})"
         assert difference.than == f"overlap ({Path(runs[1]).name})"
 
