@@ -99,6 +99,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "palate submit import log.eval ./mine --model theirs",
     ),
     "list": ("palate list", "palate list rm"),
+    "completion": ("palate completion bash", "palate completion zsh"),
     "doctor": ("palate doctor", "palate doctor --json"),
 }
 

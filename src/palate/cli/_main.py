@@ -142,6 +142,7 @@ _command(app, "palate.cli.leaderboard:leaderboard", group=SHARE, help="Rank the 
 _command(app, "palate.cli.runs:runs", group=SHARE, help="List the runs of a folder.")
 _command(app, "palate.cli.list:list_names", name="list", help="List everything that you can name, with a description.")
 _command(app, "palate.cli.doctor:doctor", help="Show what this machine can run.")
+_command(app, "palate.cli.completion:completion", help="Print what lets your shell complete commands with Tab.")
 
 privacy = App(
     name="privacy",

@@ -23,6 +23,7 @@ def audit(
     docket: Flag = False,
     claimed: float | None = None,
     run: Path | None = None,
+    values: Flag = False,
     least: int = 5,
     users: Flag = False,
     impersonal: bool | None = None,
@@ -43,6 +44,9 @@ def audit(
         An accuracy that somebody published on this benchmark, such as 0.86: how much of it survives?
     run
         A run of `palate eval` or `palate train` on this benchmark: how much of its models' gain survives?
+    values
+        Say which of Schwartz's ten values the prompts touch, and which are thin or absent. Needs the encoder minilm;
+        benchmarks only.
     least
         Smallest group: groups with fewer users count as thin, and in the audit of a run are merged.
     users
@@ -62,8 +66,8 @@ def audit(
     from palate.report import make_console, print_document
     from palate.runs import LATEST, find_run
 
-    if docket and (claimed is not None or run or users):
-        raise PalateError("a docket takes benchmarks only: leave out --claimed, --run and --users")
+    if docket and (claimed is not None or run or users or values):
+        raise PalateError("a docket takes benchmarks only: leave out --claimed, --run, --values and --users")
     if not docket and len(targets) != 1:
         raise PalateError("name one benchmark or run, or add --docket for a table of several benchmarks")
     with progress_bar(show=not options.json) as progress:
@@ -76,6 +80,7 @@ def audit(
                 str(find_run(targets[0])) if Path(targets[0]).name == LATEST else targets[0],
                 claimed=claimed,
                 run=find_run(run) if run else None,
+                values=values,
                 least=least,
                 users=users,
                 impersonal=impersonal,

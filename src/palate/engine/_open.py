@@ -14,6 +14,7 @@ from palate.engine._language import LanguageModel
 from palate.records import PalateError, cache_folder, parse_spec, unknown_name
 
 if TYPE_CHECKING:
+    from palate.engine._chat import Chat
     from palate.engine._local import LocalModel
 
 
@@ -49,7 +50,8 @@ def open_language_model(name: str, **options: str | None) -> LanguageModel:
     """A model in this process, or, with `url`, behind an OpenAI-compatible server, by options written as text.
 
     `key` names the environment variable that holds the server's key. `prices` are what a million tokens
-    cost, in and out, such as `0.5/1.5`; `most_spent` stops before more than that is spent.
+    cost, in and out, such as `0.5/1.5`; `most_spent` stops before more than that is spent. `tokenizer`, a folder or
+    a name on the hub, is the served model's, which likelihoods take.
     """
     known = [option for option in inspect.signature(_open).parameters if option != "name"]
     for option in options:
@@ -82,6 +84,7 @@ def _open(
     device: str | None = None,
     dtype: str | None = None,
     trust_remote_code: str = "false",
+    tokenizer: str | None = None,
 ) -> LanguageModel:
     model: LanguageModel
     server = None if url else known_server(name)
@@ -97,8 +100,11 @@ def _open(
             logprobs=server.logprobs if server else None,
             prefill=server.prefill if server else None,
             together=server.together if server else True,
+            chat=None if tokenizer is None else load_tokenizer(tokenizer, trust_remote_code),
         )
     else:
+        if tokenizer is not None:
+            raise PalateError("option tokenizer= goes with url=; a model that runs here has its own tokenizer")
         from palate.engine._local import LocalModel
 
         _require_weights(name)
@@ -123,6 +129,14 @@ def _require_weights(name: str) -> None:
                 f"{name},url={SERVERS[maker].url} (any server that speaks the OpenAI chat protocol). To run a model "
                 "in this process, give its name on the hub, ORG/NAME, or a folder."
             )
+
+
+def load_tokenizer(name: str, trust_remote_code: str = "false") -> Chat:
+    """The tokenizer of a model that a server runs, with its chat template."""
+    from palate.engine._chat import load_chat
+    from palate.engine._weights import tokenizer_folder
+
+    return load_chat(name, tokenizer_folder(name), trust_remote_code=yes(trust_remote_code))
 
 
 def yes(text: str) -> bool:

@@ -17,6 +17,7 @@ from palate.runs._experiment import (
 )
 from palate.runs._finished import FINISHED
 from palate.runs._ledger import About, Appender, Keys, Ledger, Needs, bad_line, fault_of, locked
+from palate.runs._loggers import LOGGERS, Logged, Logger, log_run, make_loggers
 from palate.runs._merge import merge_runs, shards_beside
 from palate.runs._models import LoadedModel, Progress, load_models, no_progress
 from palate.runs._repair import Dropped, repair_ledgers
@@ -80,6 +81,7 @@ __all__ = [
     "EXPERIMENTS",
     "FINISHED",
     "LATEST",
+    "LOGGERS",
     "LOST",
     "PARTS",
     "REPORTS",
@@ -95,6 +97,8 @@ __all__ = [
     "Keys",
     "Ledger",
     "LoadedModel",
+    "Logged",
+    "Logger",
     "ModelSettings",
     "Needs",
     "PartLine",
@@ -133,6 +137,8 @@ __all__ = [
     "last_change",
     "load_models",
     "locked",
+    "log_run",
+    "make_loggers",
     "merge_runs",
     "no_progress",
     "open_run",
