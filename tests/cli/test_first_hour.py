@@ -150,6 +150,19 @@ class TestRuns:
         again = palate(*shlex.split(line)[1:], "--json", cwd=tmp_path)
         assert json.loads(again.stdout)["run"] == f"runs/{run.name}"
 
+    @pytest.mark.usefixtures("own_cache")
+    def test_forgetting_removes_a_line_that_names_the_user_and_no_other(self, tmp_path: Path) -> None:
+        for folder in ("of-art-01-a", "of-nobody"):
+            palate("data", "convert", "mini", folder, cwd=tmp_path)
+            palate(
+                "eval", f"./{folder}", *EVAL[2:-2], "--out", f"runs-{folder.replace('art-01-a', 'one')}", cwd=tmp_path
+            )
+        named, other = (next(tmp_path.glob(f"runs-of-{name}/*")) for name in ("one", "nobody"))
+        words = ("--data", "of-art-01-a", "--data", "of-nobody", "--run", named, "--run", other)
+        done = palate("forget", "art-01-a", *words, cwd=tmp_path)
+        assert done.returncode == 0 and "command lines: 1" in done.stdout, done.stderr
+        assert not (named / "command.txt").exists() and (other / "command.txt").exists()
+
     def test_a_key_that_was_typed_is_not_kept(self) -> None:
         assert "sk-1" not in command_line(["eval", "mini", "--rm", "judge:m,key=sk-1,url=http://h/v1"])
         assert "key=MY_KEY,url" in command_line(["eval", "mini", "--rm", "judge:m,key=MY_KEY,url=http://h/v1"])
