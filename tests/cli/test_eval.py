@@ -89,9 +89,9 @@ def test_compare_says_which_differences_are_real(place: Path) -> None:
     words = ("--view", "none", "--view", "posts:3", "--json")
     one = json.loads(palate("eval", "mini", "--rm", "overlap", *words, cwd=place).stdout)["run"]
     other = json.loads(palate("eval", "mini", "--rm", "random", *words, cwd=place).stdout)["run"]
-    found = json.loads(palate("compare", one, other, "--json", cwd=place).stdout)
+    found = json.loads(palate("compare", one, other, "--controls", "--json", cwd=place).stdout)
     assert {(d["view"], d["q"] < 0.05) for d in found["differences"]} == {("none", False), ("posts:3", True)}
-    assert "real" in palate("compare", one, other, cwd=place).stdout
+    assert "real" in palate("compare", one, other, "--controls", cwd=place).stdout
 
 
 def test_check_prints_the_clauses_of_the_contract(place: Path) -> None:

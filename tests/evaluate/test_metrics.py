@@ -251,7 +251,7 @@ class TestCompare:
 
     def test_the_same_model_in_both_is_told_apart_by_its_run(self, tmp_path: Path) -> None:
         runs = [evaluate("mini", ["overlap"], ["posts:4"], retriever=r, out=tmp_path).run for r in ("bm25", "recent")]
-        [difference] = compare(*runs).differences
+        [difference] = compare(*runs, controls=True).differences
         assert difference.rm == f"overlap ({Path(runs[0]).name})"
         assert difference.than == f"overlap ({Path(runs[1]).name})"
 
@@ -350,7 +350,8 @@ def student(units: int) -> float:
 def test_two_runs_are_compared_over_new_items_too(tmp_path: Path) -> None:
     held = shared(users=12, items=10)
     first, second = (evaluate(held, [rm], ["none"], out=tmp_path / rm).run for rm in ("longest", "random"))
-    both, users = compare(first, second), compare(first, second, resample="users")
+    both = compare(first, second, controls=True)
+    users = compare(first, second, resample="users", controls=True)
     assert (both.resampled, users.resampled) == ("users and items", "users")
     [wide], [narrow] = both.differences, users.differences
     assert wide.difference == narrow.difference

@@ -7,11 +7,14 @@ import sys
 import warnings
 from dataclasses import is_dataclass
 from pathlib import Path
+from typing import Any
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
 from palate import __version__
-from palate.records import PalateError, printable, unfinished_erasures
+from palate.cli._arguments import Verbosity, read_arguments
+from palate.cli._examples import EVERY_COMMAND, examples_of
+from palate.records import PalateError, printable, running_command, unfinished_erasures
 
 
 def _finite(kind: object, value: object) -> None:
@@ -40,124 +43,165 @@ app = App(
     help_format="markdown",
     suppress_keyboard_interrupt=False,  # it would leave without a word
     default_parameter=Parameter(validator=_finite),
+    help_epilogue=EVERY_COMMAND,
 )
 
-app.command(
+
+def _command(parent: App, target: str, *, name: str = "", **options: Any) -> None:
+    """A command that is imported when it is called; its help begins with its examples."""
+    name = name or target.rpartition(":")[2].replace("_", "-")
+    full = name if parent is app else f"{parent.name[0]} {name}"
+    parent.command(target, name=name, help_prologue=examples_of(full), **options)
+
+
+_command(
+    app,
     "palate.cli.eval:evaluate",
     name="eval",
     group=MEASURE,
     sort_key=0,  # before the others, which are in alphabetical order
     help="Measure reward models on what individual users prefer.",
 )
-app.command(
+app.command(  # an app of its own, which says its own examples
     "palate.cli.audit:app",
     name="audit",
     group=MEASURE,
     help="Check what a claim is worth, what a benchmark can show, whom a run fails.",
 )
-app.command("palate.cli.check:check", group=MEASURE, help="Test a reward model of your own against the contract.")
-app.command("palate.cli.compare:compare", group=MEASURE, help="Show which differences between runs are real.")
-app.command("palate.cli.merge:merge", group=MEASURE, help="Merge the shards of a run into one run folder.")
-app.command(
-    "palate.cli.report:report", group=MEASURE, help="Recompute the tables and the page of a run, without the model."
+_command(app, "palate.cli.check:check", group=MEASURE, help="Test a reward model of your own against the contract.")
+_command(app, "palate.cli.compare:compare", group=MEASURE, help="Show which differences between runs are real.")
+_command(app, "palate.cli.merge:merge", group=MEASURE, help="Merge the shards of a run into one run folder.")
+_command(
+    app,
+    "palate.cli.report:report",
+    group=MEASURE,
+    help="Recompute the tables and the page of a run, without the model.",
 )
-app.command(
+_command(
+    app,
     "palate.cli.reproduce:reproduce",
     group=MEASURE,
     help="Run a published experiment and compare our figures with the paper's.",
 )
-app.command(
-    "palate.cli.selftest:selftest", group=MEASURE, help="Plant effects in your own data, and see which would be found."
+_command(
+    app,
+    "palate.cli.selftest:selftest",
+    group=MEASURE,
+    help="Plant effects in your own data, and see which would be found.",
 )
-app.command(
+_command(
+    app,
     "palate.cli.train:train",
     group=TRAIN,
     help="Train reward models that know the user, and test them on held-out data.",
 )
-app.command("palate.cli.adapt:adapt", group=TRAIN, help="Teach a trained model a new user from a few judgements.")
-app.command(
+_command(app, "palate.cli.adapt:adapt", group=TRAIN, help="Teach a trained model a new user from a few judgements.")
+_command(
+    app,
     "palate.cli.bon:best_of_n",
     name="bon",
     group=DOWNSTREAM,
     help="Let reward models choose among a policy's own texts (best-of-N).",
 )
-app.command(
+_command(
+    app,
     "palate.cli.guide:guide",
     group=DOWNSTREAM,
     help="Let reward models guide a policy while it writes; policy accuracy.",
 )
-app.command(
-    "palate.cli.ppo:ppo", group=DOWNSTREAM, help="Train a policy with a reward model, and test it on held-out users."
+_command(
+    app,
+    "palate.cli.ppo:ppo",
+    group=DOWNSTREAM,
+    help="Train a policy with a reward model, and test it on held-out users.",
 )
-app.command(
-    "palate.cli.reach:reach", group=DOWNSTREAM, help="Measure how far a policy could follow a reward, before training."
+_command(
+    app,
+    "palate.cli.reach:reach",
+    group=DOWNSTREAM,
+    help="Measure how far a policy could follow a reward, before training.",
 )
-app.command(
+_command(
+    app,
     "palate.cli.steer:steer",
     group=DOWNSTREAM,
     help="Compare every way of steering a policy with what the user really wrote.",
 )
-app.command(
-    "palate.cli.study:study", group=DOWNSTREAM, help="Find out whether a benchmark predicts what happens downstream."
+_command(
+    app,
+    "palate.cli.study:study",
+    group=DOWNSTREAM,
+    help="Find out whether a benchmark predicts what happens downstream.",
 )
-app.command("palate.cli.build:build", group=DATA, help="Build a personalised benchmark from raw histories.")
-app.command("palate.cli.forget:forget", group=PRIVACY, help="Erase one user from benchmarks, runs, models and caches.")
-app.command("palate.cli.serve:serve", group=SHARE, help="Serve reward models over HTTP, for other trainers.")
-app.command("palate.cli.leaderboard:leaderboard", group=SHARE, help="Rank the models of many runs in a static site.")
-app.command("palate.cli.runs:runs", group=SHARE, help="List the runs of a folder.")
-app.command("palate.cli.list:list_names", name="list", help="List everything that you can name, with a description.")
-app.command("palate.cli.doctor:doctor", help="Show what this machine can run.")
-app.command("palate.cli.completion:completion", help="Print what lets your shell complete commands with Tab.")
+_command(app, "palate.cli.build:build", group=DATA, help="Build a personalised benchmark from raw histories.")
+_command(
+    app, "palate.cli.forget:forget", group=PRIVACY, help="Erase one user from benchmarks, runs, models and caches."
+)
+_command(app, "palate.cli.serve:serve", group=SHARE, help="Serve reward models over HTTP, for other trainers.")
+_command(app, "palate.cli.leaderboard:leaderboard", group=SHARE, help="Rank the models of many runs in a static site.")
+_command(app, "palate.cli.runs:runs", group=SHARE, help="List the runs of a folder.")
+_command(app, "palate.cli.list:list_names", name="list", help="List everything that you can name, with a description.")
+_command(app, "palate.cli.doctor:doctor", help="Show what this machine can run.")
+_command(app, "palate.cli.completion:completion", help="Print what lets your shell complete commands with Tab.")
 
 privacy = App(
     name="privacy",
+    help_prologue=examples_of("privacy"),
     group=PRIVACY,
     group_commands="Commands",
     help="See what a trained model reveals about its users, and share less.",
 )
 app.command(privacy)
-privacy.command("palate.cli.privacy:attack", help="Try to tell whose choices a model was trained on.")
-privacy.command("palate.cli.privacy:strip", help="Copy a model without users, states and training hashes.")
+_command(privacy, "palate.cli.privacy:attack", help="Try to tell whose choices a model was trained on.")
+_command(privacy, "palate.cli.privacy:strip", help="Copy a model without users, states and training hashes.")
 
 collect = App(
     name="collect",
+    help_prologue=examples_of("collect"),
     group=DATA,
     group_commands="Commands",
     help="Ask real people, in the browser: make a project, serve it, invite, export.",
 )
 app.command(collect)
-collect.command("palate.cli.collect:init", help="Make a project folder that runs as it is.")
-collect.command("palate.cli.collect:serve", help="Serve a project until you stop it.")
-collect.command("palate.cli.collect:invite", help="Make personal links and codes, or revoke one.")
-collect.command("palate.cli.collect:status", help="Show people, answers, agreement, and whom to look at.")
-collect.command("palate.cli.collect:export", help="Write a benchmark folder, the exchange record and TRL's columns.")
-collect.command("palate.cli.collect:import_", name="import", help="Bring in items, or answers of another tool.")
-collect.command("palate.cli.collect:plan", help="Show how many people and items it takes to see a gain.")
-collect.command("palate.cli.collect:forget", help="Erase one person everywhere, exports included.")
-collect.command("palate.cli.collect:retention", help="Erase everybody whom the project keeps no longer.")
-collect.command("palate.cli.collect:backup", help="Write everything to one file, while people go on answering.")
-collect.command("palate.cli.collect:restore", help="Put a backup back, into either kind of database.")
+_command(collect, "palate.cli.collect:init", help="Make a project folder that runs as it is.")
+_command(collect, "palate.cli.collect:serve", help="Serve a project until you stop it.")
+_command(collect, "palate.cli.collect:invite", help="Make personal links and codes, or revoke one.")
+_command(collect, "palate.cli.collect:status", help="Show people, answers, agreement, and whom to look at.")
+_command(collect, "palate.cli.collect:export", help="Write a benchmark folder, the exchange record and TRL's columns.")
+_command(collect, "palate.cli.collect:import_", name="import", help="Bring in items, or answers of another tool.")
+_command(collect, "palate.cli.collect:plan", help="Show how many people and items it takes to see a gain.")
+_command(collect, "palate.cli.collect:forget", help="Erase one person everywhere, exports included.")
+_command(collect, "palate.cli.collect:retention", help="Erase everybody whom the project keeps no longer.")
+_command(collect, "palate.cli.collect:backup", help="Write everything to one file, while people go on answering.")
+_command(collect, "palate.cli.collect:restore", help="Put a backup back, into either kind of database.")
 
 submit = App(
     name="submit",
+    help_prologue=examples_of("submit"),
     group=SHARE,
     group_commands="Commands",
     help="Check runs for a leaderboard, and read results of other programs.",
 )
 app.command(submit)
-submit.command("palate.cli.submit:check", help="Check a run that somebody sends: complete, recomputed, not edited.")
-submit.command(
-    "palate.cli.submit:import_results", name="import", help="Make a run of reward-bench or inspect_ai results."
+_command(submit, "palate.cli.submit:check", help="Check a run that somebody sends: complete, recomputed, not edited.")
+_command(
+    submit, "palate.cli.submit:import_results", name="import", help="Make a run of reward-bench or inspect_ai results."
 )
 
-data = App(name="data", group=DATA, group_commands="Commands", help="List, show, check and convert benchmarks.")
+data = App(
+    name="data",
+    help_prologue=examples_of("data"),
+    group=DATA,
+    group_commands="Commands",
+    help="List, show, check and convert benchmarks.",
+)
 app.command(data)
-data.command("palate.cli.data:list_benchmarks", name="list", help="List the benchmarks that palate knows by name.")
-data.command("palate.cli.data:show", help="Show what a benchmark holds, with an example.")
-data.command("palate.cli.data:check", help="Find every error in a benchmark, and what could mislead.")
-data.command("palate.cli.data:convert", help="Write any benchmark as a folder in palate's own format.")
-data.command("palate.cli.data:export_user", help="Write everything held on one user to a file.")
-data.command("palate.cli.data:schema", help="Print or write the JSON Schemas of the formats.")
+_command(data, "palate.cli.data:list_benchmarks", name="list", help="List the benchmarks that palate knows by name.")
+_command(data, "palate.cli.data:show", help="Show what a benchmark holds, with an example.")
+_command(data, "palate.cli.data:check", help="Find every error in a benchmark, and what could mislead.")
+_command(data, "palate.cli.data:convert", help="Write any benchmark as a folder in palate's own format.")
+_command(data, "palate.cli.data:export_user", help="Write everything held on one user to a file.")
+_command(data, "palate.cli.data:schema", help="Print or write the JSON Schemas of the formats.")
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -170,12 +214,19 @@ OUT_OF_MEMORY = (
 def main(arguments: list[str] | None = None) -> None:
     """Run one command; say in one line what went wrong, and leave with the exit code that fits."""
     warnings.formatwarning = _one_line
+    given = sys.argv[1:] if arguments is None else arguments
+    verbosity = Verbosity.of(given)
     try:
-        _finish_erasures(sys.argv[1:] if arguments is None else arguments)
-        app(arguments, exit_on_error=False, print_error=False)
+        words = read_arguments(given)
+        verbosity.apply()
+        _finish_erasures(words)
+        with running_command(words):
+            app(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        _fail(f"{error}\nTry: palate --help")
+        verbosity.trace()
+        _fail(f"{error}\nTry: {' '.join(('palate', *(error.command_chain or ()), '--help'))}")
     except PalateError as error:
+        verbosity.trace()
         _fail(str(error))
     except RuntimeError as error:
         if not _out_of_memory(error):

@@ -6,8 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 from cyclopts.types import NonNegativeInt
+
+COMMON = "Parameters"
+"""The group of a command's own options, which stands first."""
+SAMPLING = Group("Sampling", sort_key=1)
+VIEWS = Group("What models see of a user", sort_key=2)
+GENERAL = Group("General quality", sort_key=3)
+RESULT = Group("Data and results", sort_key=9)
 
 Many = Annotated[list[str] | None, Parameter(negative="")]
 Folders = Annotated[list[Path] | None, Parameter(negative="")]
@@ -15,7 +22,7 @@ Flag = Annotated[bool, Parameter(negative="")]
 Resample = Literal["auto", "users", "users-and-items"]
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=VIEWS)
 @dataclass(frozen=True, kw_only=True)
 class ViewOptions:
     """How users are shown to models."""
@@ -26,7 +33,7 @@ class ViewOptions:
     """Language model that writes the views `persona` and `plan`: a name, or `name,url=...` for a server."""
     budget: str | None = None
     """Maximum size of a profile, such as `words:300` or `tokens:500`. The least relevant pieces are dropped first."""
-    limit: int | None = None
+    limit: Annotated[int | None, Parameter(group=COMMON)] = None
     """Maximum number of items, drawn by the seed."""
 
     @property
@@ -35,7 +42,7 @@ class ViewOptions:
         return {name: getattr(self, name) for name in ("retriever", "writer", "budget", "limit")}
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=RESULT)
 @dataclass(frozen=True, kw_only=True)
 class JsonOption:
     """How a result is printed."""
@@ -44,7 +51,7 @@ class JsonOption:
     """Print one JSON object, and nothing else, on standard output."""
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=RESULT)
 @dataclass(frozen=True, kw_only=True)
 class DataOptions(JsonOption):
     """Where data sets lie."""
@@ -58,7 +65,7 @@ class DataOptions(JsonOption):
         return {"data_dir": self.data}
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=RESULT)
 @dataclass(frozen=True, kw_only=True)
 class SeedOptions(DataOptions):
     """What is drawn at random."""
@@ -72,7 +79,7 @@ class SeedOptions(DataOptions):
         return {**super().given, "seed": self.seed}
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=RESULT)
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(SeedOptions):
     """Where a run goes and how it is drawn."""
@@ -86,7 +93,7 @@ class RunOptions(SeedOptions):
         return {**super().given, "out": self.out}
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=SAMPLING)
 @dataclass(frozen=True, kw_only=True)
 class LoggedRunOptions(RunOptions):
     """The same for runs whose numbers can be logged elsewhere too."""
@@ -125,7 +132,7 @@ class SamplingOptions:
     """Maximum number of tokens of a text."""
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=GENERAL)
 @dataclass(frozen=True, kw_only=True)
 class GeneralOptions:
     """Whether what everybody wants is still known once a model knows the person."""

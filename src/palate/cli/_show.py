@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,18 +14,56 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
+from palate.cli._arguments import SAYS
 from palate.report import make_console
 
 if TYPE_CHECKING:
     from palate.cli._options import GeneralOptions, LoggedRunOptions
     from palate.runs import Logger, RunSummary
 
+EVERY = 10.0
+"""Seconds between two lines where there is no terminal to draw in."""
 Settings = ParamSpec("Settings")
 SummaryType = TypeVar("SummaryType", bound="RunSummary")
+
+
+class ProgressLines:
+    """Progress where there is no terminal, as in a log: a line every ten seconds, with the time left.
+
+    >>> now = iter([0.0, 1.0, 4.0, 11.0])
+    >>> progress = ProgressLines(print, clock=lambda: next(now))
+    >>> for done in (0, 4, 10):
+    ...     progress("rating", done, 40)
+    rating: 10 of 40, 30 s left
+    """
+
+    def __init__(self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._say, self._clock = say, clock
+        self._told = clock()
+        self._first: tuple[float, int] | None = None
+        """When the present count began, and where."""
+        self._total = 0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Told what is being done, how much of it is done, and how much there is."""
+        now = self._clock()
+        if self._first is None or total != self._total or done < self._first[1]:
+            self._first, self._total = (now, done), total
+        if now - self._told < EVERY:
+            return
+        self._told = now
+        began, before = self._first
+        left = f", {_duration((now - began) / (done - before) * (total - done))} left" if done > before else ""
+        self._say(f"{what}: {done:,} of {total:,}{left}")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 @contextmanager
@@ -35,11 +74,14 @@ def progress_bar(*, show: bool = True) -> Iterator[Callable[[str, int, int], Non
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
         TimeRemainingColumn(),
+        TextColumn("left"),
     )
-    with Progress(*columns, console=console, transient=True, disable=not (show and console.is_terminal)) as bar:
+    show = show and SAYS["progress"]
+    if show and not console.is_terminal:
+        yield ProgressLines(lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
+        return
+    with Progress(*columns, console=console, transient=True, disable=not show) as bar:
         task = bar.add_task("starting", total=None)
 
         def report(what: str, done: int, total: int) -> None:

@@ -7,13 +7,14 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from palate.cli._examples import examples_of
 from palate.cli._options import Flag, JsonOption, SeedOptions
 
 SEED = SeedOptions()
 JSON = JsonOption()
 Counts = Annotated[list[int] | None, Parameter(negative="")]
 
-app = App(name="audit", group_commands="Commands")
+app = App(name="audit", group_commands="Commands", help_prologue=examples_of("audit"))
 
 
 @app.default
@@ -35,7 +36,8 @@ def audit(
     Parameters
     ----------
     targets
-        A benchmark, by name or path; or a run folder that `palate eval` or `palate train` made.
+        A benchmark, by name or path; or a run folder that `palate eval` or `palate train` made, `latest` for
+        the newest in `runs`.
     docket
         Audit several benchmarks, and put them into one table.
     claimed
@@ -62,6 +64,7 @@ def audit(
     from palate.cli._show import print_json, progress_bar
     from palate.records import PalateError
     from palate.report import make_console, print_document
+    from palate.runs import LATEST, find_run
 
     if docket and (claimed is not None or run or users or values):
         raise PalateError("a docket takes benchmarks only: leave out --claimed, --run, --values and --users")
@@ -74,9 +77,9 @@ def audit(
             whole = brief = docket_document(cases)
         else:
             found = examine(
-                targets[0],
+                str(find_run(targets[0])) if Path(targets[0]).name == LATEST else targets[0],
                 claimed=claimed,
-                run=run,
+                run=find_run(run) if run else None,
                 values=values,
                 least=least,
                 users=users,
@@ -98,7 +101,7 @@ def audit(
     return None
 
 
-@app.command
+@app.command(help_prologue=examples_of("audit plan"))
 def plan(
     *,
     gain: float = 5.0,

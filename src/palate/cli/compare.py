@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from palate.cli._options import JsonOption, Resample
+from palate.cli._options import Flag, JsonOption, Resample
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +22,7 @@ def compare(
     runs: Annotated[list[Path], Parameter(negative="")],
     /,
     *,
+    controls: Flag = False,
     resample: Resample = "auto",
     seed: NonNegativeInt = 0,
     options: JsonOption = JSON,
@@ -33,7 +34,9 @@ def compare(
     Parameters
     ----------
     runs
-        Run folders of the same benchmark; at least two of each kind.
+        Run folders of the same benchmark, at least two of a kind; `latest` is the newest in `runs`.
+    controls
+        Compare controls with each other, too.
     resample
         What the intervals are about: new users, or new users and new items. `auto` adds items where users judge the
         same ones.
@@ -42,16 +45,20 @@ def compare(
     """
     from palate.cli._show import print_json
     from palate.leaderboard import beside_document, compare_runs
-    from palate.report import make_console, print_document
+    from palate.report import make_console, print_document, printable
+    from palate.runs import find_run
 
-    found = compare_runs(runs, seed=seed, resample=resample)
+    folders = [find_run(run) for run in runs]
+    found = compare_runs(folders, seed=seed, resample=resample, controls=controls)
     if options.json:
-        return print_json(found.paired if found.paired and not found.beside else found)
+        return print_json(found.paired if found.paired and not found.beside and not found.alone else found)
     console = make_console()
     if found.paired:
         _print_paired(found.paired, console)
     for beside in found.beside:
         print_document(beside_document(beside), console)
+    for line in [*(found.paired.unmatched if found.paired else ()), *found.alone]:
+        console.print(printable(f"Not compared: {line}", console), highlight=False)
     return None
 
 

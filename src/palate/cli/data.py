@@ -239,6 +239,7 @@ def export_user(
         The user's id, exactly.
     run
         A run folder of any kind to look into as well, with its models and the samples beside it; may be repeated.
+        `latest` is the newest in `runs`.
     model
         The folder of a trained model to look into as well; may be repeated.
     out
@@ -254,12 +255,13 @@ def export_user(
     from palate.data import load_benchmark
     from palate.privacy import export_user as gather
     from palate.records import PalateError
+    from palate.runs import find_run
 
     if out.exists() and not force:
         raise PalateError(f"{out} is there already: name another file with --out, or overwrite it with --force")
     benchmark = load_benchmark(spec, data_dir=data)
     with progress_bar() as progress:
-        found = gather(benchmark, user, run or (), model or (), progress)
+        found = gather(benchmark, user, [find_run(folder) for folder in run or ()], model or (), progress)
     content = msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -39,7 +39,8 @@ def forget(
     data
         A benchmark folder in palate's own format; may be repeated.
     run
-        A run folder, with the models in it and the samples beside it; may be repeated.
+        A run folder, with the models in it and the samples beside it; may be repeated. `latest` is the newest in
+        `runs`.
     model
         The folder of a trained model; may be repeated.
     keep_answers
@@ -56,6 +57,7 @@ def forget(
     from palate.privacy import check_receipt, finish_erasures, read_receipt
     from palate.privacy import forget as erase
     from palate.records import PalateError
+    from palate.runs import find_run
 
     if not users:
         raise PalateError("name the user to erase: palate forget USER --data FOLDER")
@@ -73,7 +75,7 @@ def forget(
                 users,
                 names,
                 data=data or (),
-                runs=run or (),
+                runs=[find_run(folder) for folder in run or ()],
                 models=model or (),
                 keep_answers=keep_answers,
                 dry_run=dry_run,

@@ -4,17 +4,40 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar, get_type_hints
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from palate.cli._options import LoggedRunOptions, ViewOptions
 from palate.downstream import CHECKPOINT_EVERY, Training
 from palate.records import printable
 
+GROUPS = {
+    "Optimisation": ("epochs", "minibatches", "learning_rate", "value_learning_rate", "max_grad_norm"),
+    "KL and advantages": (
+        *("kl", "kl_target", "kl_horizon", "gamma", "gae_lambda", "clip_range", "value_clip_range"),
+        *("whiten_rewards", "truncation_penalty", "unscored"),
+    ),
+    "Memory": ("gradient_checkpointing", "batch_tokens"),
+    "Held-out users": ("test_share", "test_samples"),
+}
+"""Options of training that few need, in groups; the others stand with the command's own."""
+Options = TypeVar("Options", bound=type[Training])
+
+
+def grouped(options: Options) -> Options:
+    """Each option in its group."""
+    hints = get_type_hints(Training)
+    for number, (title, names) in enumerate(GROUPS.items(), start=3):
+        for name in names:
+            options.__annotations__[name] = Annotated[hints[name], Parameter(group=Group(title, sort_key=number))]
+            setattr(options, name, getattr(Training, name))
+    return options
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
+@grouped
 class TrainingOptions(Training):
     """The same, with the short name that samples have in other commands."""
 

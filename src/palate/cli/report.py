@@ -26,7 +26,7 @@ def report(
     Parameters
     ----------
     run
-        A run folder, as `palate eval` prints it at the end.
+        A run folder, as `palate eval` prints it at the end; `latest` is the newest in `runs`.
     read_again
         Read verdicts and grades again from what the models wrote, with the current readers.
     resample
@@ -40,8 +40,9 @@ def report(
     """
     from palate.cli._show import show
     from palate.records import PalateError
-    from palate.runs import Reading, open_run
+    from palate.runs import Reading, find_run, open_run
 
+    run = find_run(run)
     if repair:
         _repair(run)
     opened = open_run(run)

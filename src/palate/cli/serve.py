@@ -74,8 +74,10 @@ def serve(
     data
         Folder of data sets that palate does not ship [default: $PALATE_DATA].
     """
+    from palate.cli._arguments import SAYS
     from palate.cli._show import progress_bar
     from palate.records import PalateError
+    from palate.report import make_console
     from palate.serve import Profiles, ServeSettings
     from palate.serve import serve as run
 
@@ -98,6 +100,9 @@ def serve(
     )
     with ExitStack() as loading:
         progress = loading.enter_context(progress_bar())
+        make_console(stderr=True, quiet=not SAYS["progress"]).print(
+            f"Loading {', '.join(rm)}.", markup=False, highlight=False, soft_wrap=True
+        )
 
         def show(address: str, served: Sequence[Served]) -> None:
             loading.close()

@@ -25,7 +25,7 @@ def check(
     Parameters
     ----------
     run
-        A run folder of `palate eval` or `palate train`.
+        A run folder of `palate eval` or `palate train`; `latest` is the newest in `runs`.
     benchmark
         The benchmark, by name or path, if it is not under the name that the run gives.
     seal
@@ -40,7 +40,9 @@ def check(
     from palate.leaderboard import check_submission
     from palate.records import PalateError
     from palate.report import printable
+    from palate.runs import find_run
 
+    run = find_run(run)
     checked = check_submission(run, benchmark=benchmark, seal=seal, board=board, **options.given)
     if options.json:
         print_json(checked)

@@ -67,6 +67,7 @@ class RemoteModel:
         prices: Prices | None = None,
         logprobs: bool | None = None,
         prefill: bool | None = None,
+        together: bool = True,
         retry_policy: RetryPolicy | None = None,
         chat: Chat | None = None,
     ) -> None:
@@ -87,6 +88,8 @@ class RemoteModel:
         self._asked_prefill = prefill
         self._chat = chat
         self._dialect = Dialect(name, logprobs=logprobs, prefill=prefill)
+        if not together:
+            self._dialect.refuse_together()
 
     def __repr__(self) -> str:
         return f"RemoteModel({self.name!r}, base_url={self._sender.address.url!r})"

@@ -9,13 +9,18 @@ from pathlib import Path
 import msgspec
 
 from palate.evaluation._evaluate import EVALUATION
+from palate.evaluation._order import is_control
 from palate.evaluation._paired import as_difference, paired
 from palate.evaluation._ratings import Rated, Ratings
 from palate.evaluation._results import Difference
 from palate.evaluation._run import ITEMS, RATINGS, RatedItem, Settings
 from palate.records import PalateError
-from palate.runs import Run, open_run
+from palate.runs import VIEWS, Run, open_run
 from palate.stats import Resample, Resamples
+from palate.views import ViewSpec, resolve_views  # noqa: F401 -- the second for an example
+
+Strangers = dict[str, dict[tuple[str, int], str | None]]
+"""Of each view of other people, whose profile was shown with an item, by item and draw."""
 
 
 class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,10 +34,16 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     """`users`, or `users and items` where users judge the same items."""
     differences: list[Difference]
     """Every model of each run against every model of each later one, under each view that both have."""
+    unmatched: list[str] = []
+    """What could not be compared, in words: views, items, strangers."""
 
 
-def compare(*folders: str | Path, seed: int = 0, resample: Resample = "auto") -> RunComparison:
-    """Pair the ratings of runs of the same benchmark item by item."""
+def compare(*folders: str | Path, seed: int = 0, resample: Resample = "auto", controls: bool = False) -> RunComparison:
+    """Pair the ratings of runs of the same benchmark item by item.
+
+    Views are matched by what they show: `swapped` beside `posts:5` is not `swapped` beside `judgements:4`. Two controls
+    are compared with each other only with `controls`.
+    """
     runs: list[Run[Settings]] = [open_run(Path(folder), EVALUATION) for folder in folders]
     if len(runs) < 2:
         raise PalateError("name two runs or more to compare")
@@ -43,26 +54,36 @@ def compare(*folders: str | Path, seed: int = 0, resample: Resample = "auto") ->
     labels = [model.label for run in runs for model in run.settings.models]
     rows: dict[tuple[str, str], Rated] = {}
     names: list[list[str]] = []
+    blind: set[str] = set()
     for run in runs:
         renamed = {
             model.label: f"{model.label} ({run.folder.name})" if labels.count(model.label) > 1 else model.label
             for model in run.settings.models
         }
         names.append(list(renamed.values()))
-        rows.update({(name, view.name): {} for name in renamed.values() for view in run.settings.views})
+        blind.update(name for label, name in renamed.items() if is_control(label))
+        shown = {view.name: stands_for(view) for view in run.settings.views}
+        rows.update({(name, view): {} for name in renamed.values() for view in shown.values()})
         for line in run.read(RATINGS):
-            if (renamed[line.rm], line.view) in rows:
-                rows[renamed[line.rm], line.view][line.item, line.draw] = line.rating
+            if line.view in shown:
+                rows[renamed[line.rm], shown[line.view]][line.item, line.draw] = line.rating
+    strangers = [_strangers(run, {item.id for item in items}) for run in runs]
     asked = [
-        ((one, view.name), (other, view.name))
+        ((one, view), (other, view))
         for first, second in combinations(range(len(runs)), 2)
-        for view in runs[second].settings.views
-        if view.name in [own.name for own in runs[first].settings.views]
+        for view in map(stands_for, runs[second].settings.views)
+        if view in map(stands_for, runs[first].settings.views)
+        if not other_strangers(strangers[first], strangers[second], view)
         for one in names[first]
         for other in names[second]
+        if controls or not {one, other} <= blind
     ]
+    unmatched = _unmatched(runs, strangers, len(items))
     if not asked:
-        raise PalateError(f"the {len(runs) if len(runs) > 2 else 'two'} runs have no view in common")
+        raise PalateError(
+            f"the {len(runs) if len(runs) > 2 else 'two'} runs have nothing to compare: "
+            + ("; ".join(unmatched) or "all their models are controls; add --controls to compare those")
+        )
     ratings = Ratings(items, rows, resample=resample)
     found = paired(ratings, asked, Resamples(ratings.n_clusters, seed=seed))
     return RunComparison(
@@ -71,7 +92,54 @@ def compare(*folders: str | Path, seed: int = 0, resample: Resample = "auto") ->
         users=len({item.user_id for item in items}),
         resampled="users and items" if ratings.units else "users",
         differences=[as_difference(difference) for difference in found],
+        unmatched=unmatched,
     )
+
+
+def stands_for(view: ViewSpec) -> str:
+    """What a view shows, whatever a run calls it: a bare `swapped` means another profile in each run.
+
+    >>> [stands_for(view) for view in resolve_views(["posts:5", "swapped"])]
+    ['posts:5', 'swapped:posts:5']
+    """
+    return view.name if view.whose == "own" else f"{view.whose}:{view.of}"
+
+
+def _strangers(run: Run[Settings], items: set[str]) -> Strangers:
+    """Whose profile each item was shown with, under each view of other people."""
+    named = {view.name: stands_for(view) for view in run.settings.views if view.whose != "own"}
+    found: Strangers = {view: {} for view in named.values()}
+    for line in run.read(VIEWS) if named else ():
+        if line.view in named and line.item in items:
+            found[named[line.view]][line.item, line.draw] = line.user_id
+    return found
+
+
+def other_strangers(one: Strangers, other: Strangers, view: str) -> int:
+    """For how many profiles of a view two runs showed the same item with different people."""
+    first, second = one.get(view, {}), other.get(view, {})
+    return sum(first[key] != second[key] for key in first.keys() & second.keys())
+
+
+def _unmatched(runs: Sequence[Run[Settings]], strangers: Sequence[Strangers], items: int) -> list[str]:
+    """Which views and items a run has alone, and views in which two runs showed different strangers."""
+    found = []
+    shown = [[stands_for(view) for view in run.settings.views] for run in runs]
+    for run, views in zip(runs, shown, strict=True):
+        for view in views:
+            if sum(view in others for others in shown) == 1:
+                found.append(f"only {run.folder.name} has the view {view}")
+        own = sum(1 for _ in run.read(ITEMS))
+        if own > items:
+            found.append(f"{own - items} of {own} items of {run.folder.name} are not in every run")
+    for one, other in combinations(range(len(runs)), 2):
+        for view in sorted(strangers[one].keys() & strangers[other].keys()):
+            if differ := other_strangers(strangers[one], strangers[other], view):
+                found.append(
+                    f"{view} in {runs[one].folder.name} and {runs[other].folder.name}: {differ} of "
+                    f"{len(strangers[one][view])} profiles are of different strangers. Take the same --seed"
+                )
+    return found
 
 
 def _shared_items(runs: Sequence[Run[Settings]]) -> list[RatedItem]:

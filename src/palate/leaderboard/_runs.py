@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from palate.records import PalateError
-from palate.runs import ModelSettings, Progress, Run, RunSummary, no_progress, open_run
+from palate.runs import ModelSettings, Progress, Run, RunSummary, last_change, no_progress, open_run
 
 
 class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ def list_runs(folder: str | Path, *, progress: Progress = no_progress) -> list[L
 
 
 def _listed(folder: Path) -> ListedRun:
-    changed = max(file.stat().st_mtime for file in (folder / "settings.json", *folder.glob("*.jsonl")))
+    changed = last_change(folder)
     date = datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")
     try:
         run = open_run(folder, check=False)

@@ -29,20 +29,26 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     paired: RunComparison | None
     beside: list[SideBySide]
+    alone: list[str] = []
+    """Runs that are the only ones of their kind, in words."""
 
 
-def compare_runs(folders: Sequence[str | Path], *, seed: int = 0, resample: Resample = "auto") -> Compared:
+def compare_runs(
+    folders: Sequence[str | Path], *, seed: int = 0, resample: Resample = "auto", controls: bool = False
+) -> Compared:
     """Compare runs of each kind with each other."""
     kinds: dict[str, list[Path]] = {}
     for folder in map(Path, folders):
         kinds.setdefault(kind_of(folder), []).append(folder)
     alone = [f"{some[0]} is the only run of its kind ({kind})" for kind, some in kinds.items() if len(some) == 1]
-    if len(folders) < 2 or alone:
-        raise PalateError("; ".join(alone) + ". Name two runs or more of each kind." if folders else "name the runs")
+    kinds = {kind: some for kind, some in kinds.items() if len(some) > 1}
+    if not kinds:
+        raise PalateError("; ".join(alone) + ". Name two runs or more of a kind." if folders else "name the runs")
     evaluations = kinds.pop(EVALUATION.kind, [])
     return Compared(
-        paired=compare(*evaluations, seed=seed, resample=resample) if evaluations else None,
+        paired=compare(*evaluations, seed=seed, resample=resample, controls=controls) if evaluations else None,
         beside=[_beside(kind, some) for kind, some in kinds.items()],
+        alone=alone,
     )
 
 

@@ -13,7 +13,7 @@ import msgspec
 from palate.privacy._person import Person
 from palate.privacy._places import Kind, Place, Renaming, Tally, erase_dropped_lines
 from palate.privacy._rewrite_lines import FileChange, Row, mentions, read_rows, remove_drafts, rewrite, sha256
-from palate.runs import BAD, FINISHED, About, Ledger, Run, locked, open_run, write_report
+from palate.runs import BAD, COMMAND, FINISHED, About, Ledger, Run, locked, open_run, write_report
 from palate.runs import REPORTS as WRITTEN_REPORTS
 
 REPORTS = (*WRITTEN_REPORTS, FINISHED)
@@ -119,9 +119,21 @@ class _Erasure:
         for ledger in sorted(made_last_first, key=lambda ledger: ledger.about == "items"):
             tally.changed(_rewrite_as(run.folder / ledger.name, self._after[ledger.name], write=write))
         tally.files += remake_reports(run, reports, write=write)
+        tally.changed(self._forget_command(write=write))
         erase_dropped_lines(run.folder, tally, write=write)
         kind: Kind = "samples" if run.experiment.kind == "samples" else "run"
         return tally.place(kind, run.folder, run.experiment.left_after_forgetting(run)), self._texts
+
+    def _forget_command(self, *, write: bool) -> FileChange | None:
+        """The command line goes where it names the person; the settings say the rest."""
+        file = self._run.folder / COMMAND
+        if not file.is_file() or not any(name in file.read_text("utf-8", "replace") for name in self._person.ids):
+            return None
+        self._counts["command lines"] += 1
+        before = sha256(file)
+        if write:
+            file.unlink()
+        return FileChange(path=str(file), before=before, after=None)
 
     def _about(self, about: About) -> list[Row]:
         return [row for ledger in self._run.ledgers if ledger.about == about for row in self._before[ledger.name]]

@@ -3,6 +3,7 @@
 from palate.records._asks import Ask, Part, PartKind, Rating, RewardModel, View
 from palate.records._benchmark import Aspect, Benchmark, Card, Comparison, Completion, Privileged
 from palate.records._cache import cache_folder, unfinished_erasures
+from palate.records._command import command_line, current_command, running_command
 from palate.records._critic import Critic, Draft, Grade
 from palate.records._errors import PalateError, describe_error
 from palate.records._order import Dated, came_before
@@ -37,10 +38,13 @@ __all__ = [
     "View",
     "cache_folder",
     "came_before",
+    "command_line",
+    "current_command",
     "describe_error",
     "escaped_json",
     "parse_spec",
     "printable",
+    "running_command",
     "unfinished_erasures",
     "unknown_name",
 ]

@@ -23,14 +23,18 @@ from palate.runs._models import LoadedModel, Progress, load_models, no_progress
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import (
     BAD,
+    COMMAND,
+    LATEST,
     LOST,
     Run,
     RunSettings,
     RunWriter,
     ViewedSettings,
     begin_run,
+    find_run,
     json_lines,
     kind_of,
+    last_change,
     write_whole,
 )
 from palate.runs._settings import HashedSettings, ModelSettings, environment, file_name
@@ -73,8 +77,10 @@ from palate.runs._views import (
 
 __all__ = [
     "BAD",
+    "COMMAND",
     "EXPERIMENTS",
     "FINISHED",
+    "LATEST",
     "LOGGERS",
     "LOST",
     "PARTS",
@@ -120,6 +126,7 @@ __all__ = [
     "experiment_of",
     "fault_of",
     "file_name",
+    "find_run",
     "finishing_shard",
     "is_written",
     "json_lines",
@@ -127,6 +134,7 @@ __all__ = [
     "kept_views",
     "kind_of",
     "known_summary",
+    "last_change",
     "load_models",
     "locked",
     "log_run",

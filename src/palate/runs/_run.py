@@ -3,6 +3,7 @@
     settings.json   resolved settings, versions and hashes
     *.jsonl         ledgers, which grow by whole lines only
     report.html     the report, and beside it report.md, results.csv and summary.json
+    command.txt     the command line that makes it again, where a command made it
     finished.json   the summary of a finished run, so that the same command answers at once
 
 A last line torn by a crash is dropped and made again; any other line that cannot be read is an error.
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from palate import __version__
-from palate.records import Card, PalateError
+from palate.records import Card, PalateError, current_command
 from palate.runs._finished import Finished, still_finished
 from palate.runs._ledger import Appender, Keys, Ledger, Line, locked
 from palate.runs._settings import HashedSettings, environment, file_name
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from palate.runs._experiment import Experiment
 
 FORMAT = 3
+COMMAND = "command.txt"
+"""The command line that makes a run again."""
+LATEST = "latest"
+"""Stands for the newest run, wherever a run is asked for."""
 BAD = ".bad"
 """What is added to a file's name for the lines that a repair dropped from it."""
 LOST = "Items whose lines in items.jsonl are lost: {count}. Run the same command again to put them back."
@@ -223,12 +228,33 @@ def begin_run(
         for name, make in makers.items():
             write_whole(run.folder / name, make())
         settled = _Settled(msgspec.Raw(msgspec.json.encode(settings)), environment())
+        if line := current_command():
+            write_whole(run.folder / COMMAND, f"{line}\n".encode("utf-8", "replace"))
         write_whole(file, msgspec.json.format(msgspec.json.encode(settled), indent=2) + b"\n")
     except OSError as error:
         raise PalateError(
             f"cannot write to {run.folder}: {error.strerror or error}. Choose another place with --out."
         ) from error
     return run
+
+
+def find_run(folder: str | Path) -> Path:
+    """A run folder as people name it: `latest` is the newest in `runs`, and `elsewhere/latest` the newest in there."""
+    named = Path(folder)
+    if named.name != LATEST or named.exists():
+        return named
+    parent = named.parent if len(named.parts) > 1 else Path("runs")
+    if not parent.is_dir():
+        raise PalateError(f"no such folder: {parent}, so there is no latest run in it. Name a run folder.")
+    runs = [file.parent for file in parent.glob("*/settings.json")]
+    if not runs:
+        raise PalateError(f"{parent} holds no run, so there is no latest one. `palate eval` makes one.")
+    return max(runs, key=lambda run: (last_change(run), run.name))
+
+
+def last_change(folder: Path) -> float:
+    """When anything was last added to a run, in seconds since 1970."""
+    return max(file.stat().st_mtime for file in (folder / "settings.json", *folder.glob("*.jsonl")))
 
 
 def _maker(content: Content) -> Callable[[], Iterable[bytes]]:
@@ -241,6 +267,8 @@ def _maker(content: Content) -> Callable[[], Iterable[bytes]]:
 def kind_of(folder: Path) -> str:
     """Which kind of run a folder holds; refused where it holds none, or one that this palate cannot read."""
     file = folder / "settings.json"
+    if not folder.exists():
+        raise PalateError(f"no such folder: {folder}. `palate runs` lists the runs in the folder runs.")
     if not file.is_file():
         raise PalateError(
             f"{folder} is not a run: it has no settings.json. `palate eval` and other commands make runs."
