@@ -77,7 +77,7 @@ def write_runs(folder: Path, models: int, items: list[RatedItem], users: int) ->
         run = begin_run(folder, EVALUATION, settings)
         for file, content in shared.items():
             if first is None:
-                (run.folder / file).write_bytes(content)
+                (run.folder / file).write_bytes(b"".join(content))
             else:
                 os.link(first / file, run.folder / file)
         first = first or run.folder

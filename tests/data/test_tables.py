@@ -109,10 +109,10 @@ def test_a_column_that_only_sounds_like_a_date_is_left_alone_and_named(odd: obje
     assert any("leaving 'time' alone" in fault.message for fault in check_benchmark(spec))
 
 
-def test_a_table_without_users_asks_for_the_column(tmp_path: Path) -> None:
+def test_a_table_without_users_says_so_and_asks_for_the_column(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "prefs.jsonl", ROWS)
-    with pytest.raises(
-        PalateError, match=r"user=COLUMN, or user=none if .* Columns found: chosen, kind, prompt, rejected, when, who"
+    with pytest.warns(
+        UserWarning, match=r"user=COLUMN, .*user=none\. Columns found: chosen, kind, prompt, rejected, when, who"
     ):
         load_benchmark(path)
     with pytest.raises(PalateError, match="no column 'writer' for the user"):

@@ -134,7 +134,7 @@ def _audit(
         least=least,
         items=len(ratings.items),
         users=len({item.user_id for item in ratings.items}),
-        people=not is_nobody(benchmark.comparisons),
+        people=not is_nobody(item.user_id for item in benchmark.comparisons),
         findings=[],
         controls=[one for one in reached if trained is None or one.rm != trained.rm],
         impersonal=next((one for one in reached if trained is not None and one.rm == trained.rm), None),

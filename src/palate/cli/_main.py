@@ -57,6 +57,7 @@ app.command(
 )
 app.command("palate.cli.check:check", group=MEASURE, help="Test a reward model of your own against the contract.")
 app.command("palate.cli.compare:compare", group=MEASURE, help="Show which differences between runs are real.")
+app.command("palate.cli.merge:merge", group=MEASURE, help="Merge the shards of a run into one run folder.")
 app.command(
     "palate.cli.report:report", group=MEASURE, help="Recompute the tables and the page of a run, without the model."
 )

@@ -98,6 +98,20 @@ class LoggedRunOptions(RunOptions):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
+class ShardOptions(LoggedRunOptions):
+    """Where a run goes, how it is drawn, and how much of it is measured here."""
+
+    shard: str | None = None
+    """Measure the items of one share of the users, such as `3/8`. `palate merge` joins the shares."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """As the functions take it."""
+        return {**super().given, "shard": self.shard}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
 class SamplingOptions:
     """How a policy samples."""
 

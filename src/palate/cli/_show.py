@@ -60,10 +60,10 @@ def print_json(value: object, *, indent: int = 0) -> None:
 
 def show(summary: RunSummary, *, json: bool, users: bool = True) -> None:
     """Write the report of a run; print its tables for a person, or the object for a program."""
-    from palate.runs import open_run, write_report
+    from palate.runs import open_run, report_of
 
     run = open_run(Path(summary.run), check=False)  # the summary was made of lines that were checked
-    document = write_report(run, summary, users=users)
+    document = report_of(run, summary, users=users)
     if json:
         return print_json(summary if users else run.experiment.without_users(summary))
     from palate.report import print_document
@@ -87,13 +87,26 @@ def measure_and_show(
         progress("writing the report", 0, 1)
         show(summary, json=run.json)
     log(summary, loggers)
+    if shard := getattr(run, "shard", None):
+        of, name = shard.strip().partition("/")[2], Path(summary.run).name
+        print(  # noqa: T201
+            f"palate: shard {shard.strip()} is done. When all are: palate merge {run.out}/shard-*-of-{of}/{name} "
+            f"--out {run.out}",
+            file=sys.stderr,
+        )
     return summary
 
 
 def loggers_of(run: LoggedRunOptions) -> dict[str, Logger]:
-    """What --log names; a missing package is said before anything is measured."""
+    """What --log names; a missing package, or a part of a run, is said before anything is measured."""
+    from palate.records import PalateError
     from palate.runs import make_loggers
 
+    if run.log and getattr(run, "shard", None):
+        raise PalateError(
+            "--log logs whole runs, and --shard measures a part of one. Join the shards with palate merge, then run "
+            "the same command with --log and without --shard: it measures nothing again"
+        )
     return make_loggers(run.log or [])
 
 
@@ -111,13 +124,13 @@ def show_general(
     general: GeneralOptions, run: LoggedRunOptions, folder: str, benchmark: str, models: Sequence[str]
 ) -> None:
     """Measure general quality with the views of a run, keep it there as general.json, and print it."""
+    if general.general is None:
+        return
     from palate.audit import general_document, measure_general, write_general
     from palate.evaluation import EVALUATION
     from palate.report import make_console, print_document
     from palate.runs import open_run
 
-    if general.general is None:
-        return
     views = [view.name for view in open_run(Path(folder), EVALUATION).settings.views if view.is_profile]
     with progress_bar(show=not run.json) as progress:
         found = measure_general(

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from palate.cli._options import LoggedRunOptions, Many, SamplingOptions, ViewOptions
+from palate.cli._options import Many, SamplingOptions, ShardOptions, ViewOptions
 
-SAMPLING, VIEWS, RUN = SamplingOptions(), ViewOptions(), LoggedRunOptions()
+SAMPLING, VIEWS, RUN = SamplingOptions(), ViewOptions(), ShardOptions()
 
 
 def best_of_n(
@@ -23,7 +23,7 @@ def best_of_n(
     k: Annotated[list[int] | None, Parameter(negative="")] = None,
     sampling: SamplingOptions = SAMPLING,
     views: ViewOptions = VIEWS,
-    run: LoggedRunOptions = RUN,
+    run: ShardOptions = RUN,
 ) -> None:
     """Let reward models choose among a policy's own texts, and a critic say what the choice is worth.
 

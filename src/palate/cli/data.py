@@ -100,15 +100,21 @@ def check(spec: str, /, *, options: DataOptions = DATA) -> int:
     from rich.markup import escape
 
     from palate.cli._show import print_json
-    from palate.data import check_benchmark
+    from palate.data import inspect_benchmark
     from palate.report import count
 
-    faults = check_benchmark(spec, data_dir=options.data)
+    inspection = inspect_benchmark(spec, data_dir=options.data)
+    faults = inspection.faults
     errors = sum(fault.severity == "error" for fault in faults)
     if options.json:
         print_json(faults, indent=2)
         return HAS_ERRORS if errors else 0
     console = _console()
+    if inspection.columns:
+        mapping = ", ".join(f"{option} = {column}" for option, column in inspection.columns.items())
+        console.print(f"Read as: {mapping}", markup=False, highlight=False, soft_wrap=True)
+    if inspection.spec:
+        console.print(f"The same again: {inspection.spec}", markup=False, highlight=False, soft_wrap=True)
     for fault in faults:
         colour = "red" if fault.severity == "error" else "yellow"
         console.print(f"[{colour}]{fault.severity}[/] {escape(str(fault))}", soft_wrap=True, highlight=False)

@@ -7,9 +7,9 @@ from importlib.util import find_spec
 
 from cyclopts.types import PositiveInt
 
-from palate.cli._options import GeneralOptions, LoggedRunOptions, Many, Resample, ViewOptions
+from palate.cli._options import GeneralOptions, Many, Resample, ShardOptions, ViewOptions
 
-VIEWS, RUN, GENERAL = ViewOptions(), LoggedRunOptions(), GeneralOptions()
+VIEWS, RUN, GENERAL = ViewOptions(), ShardOptions(), GeneralOptions()
 
 
 def evaluate(
@@ -22,7 +22,7 @@ def evaluate(
     resample: Resample = "auto",
     views: ViewOptions = VIEWS,
     general: GeneralOptions = GENERAL,
-    run: LoggedRunOptions = RUN,
+    run: ShardOptions = RUN,
 ) -> None:
     """Measure reward models on what individual users prefer.
 
@@ -47,8 +47,13 @@ def evaluate(
     """
     from palate.cli._show import measure_and_show, show_general
     from palate.evaluation import evaluate as measure
+    from palate.records import PalateError
     from palate.rewards import CONTROLS
 
+    if run.shard and general.general:
+        raise PalateError(
+            "--general is measured on the whole run: merge the shards first, then give it without --shard"
+        )
     models = rm or default_models()
     summary = measure_and_show(
         run,

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from palate.cli._options import LoggedRunOptions, Many, ViewOptions
+from palate.cli._options import Many, ShardOptions, ViewOptions
 
-VIEWS, RUN = ViewOptions(), LoggedRunOptions()
+VIEWS, RUN = ViewOptions(), ShardOptions()
 
 
 def guide(
@@ -27,7 +27,7 @@ def guide(
     temperature: float | None = None,
     accuracy: bool = True,
     views: ViewOptions = VIEWS,
-    run: LoggedRunOptions = RUN,
+    run: ShardOptions = RUN,
 ) -> None:
     """Let reward models steer a policy while it writes, and see whether it then prefers what the user prefers.
 

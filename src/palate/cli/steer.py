@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from palate.cli._options import LoggedRunOptions, Many, SamplingOptions, ViewOptions
+from palate.cli._options import Many, SamplingOptions, ShardOptions, ViewOptions
 
-SAMPLING, VIEWS, RUN = SamplingOptions(tokens=128), ViewOptions(), LoggedRunOptions()
+SAMPLING, VIEWS, RUN = SamplingOptions(tokens=128), ViewOptions(), ShardOptions()
 
 
 def steer(
@@ -20,7 +20,7 @@ def steer(
     top_k: int = 10,
     sampling: SamplingOptions = SAMPLING,
     views: ViewOptions = VIEWS,
-    run: LoggedRunOptions = RUN,
+    run: ShardOptions = RUN,
 ) -> None:
     """Set every way of steering a policy beside what the user really wrote: alone, in context, chosen, guided.
 

@@ -1,7 +1,7 @@
 """Benchmarks in and out of files and hubs."""
 
 from palate.data._cards import Listing
-from palate.data._check import check_benchmark, private_sentences
+from palate.data._check import Inspection, check_benchmark, inspect_benchmark, private_sentences
 from palate.data._convarg import Vote
 from palate.data._deidentify import Pseudonyms, pseudonym_key, pseudonymise, scrub
 from palate.data._draft import Fault, Location
@@ -22,6 +22,7 @@ __all__ = [
     "BenchmarkSummary",
     "Fault",
     "History",
+    "Inspection",
     "Item",
     "Listing",
     "Location",
@@ -32,6 +33,7 @@ __all__ = [
     "Vote",
     "check_benchmark",
     "holds",
+    "inspect_benchmark",
     "is_folder_format",
     "is_nobody",
     "is_short",

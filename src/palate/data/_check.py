@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 
+import msgspec
+
 from palate.data._draft import BenchmarkDraft, Fault, Location, error, gathered, integrity, warning
 from palate.data._history import History
 from palate.data._load import read_draft
@@ -19,12 +21,27 @@ LONGER_SHARE = 0.55
 FEWEST_WORDS = 6
 
 
+class Inspection(msgspec.Struct, frozen=True):
+    """What is wrong with a benchmark and, of a table, how it was read."""
+
+    faults: list[Fault]
+    columns: dict[str, str]
+    """Which column was read as what, by the option that says so; empty for other formats."""
+    spec: str | None
+    """What reads the table the same way without a guess."""
+
+
 def check_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision: str | None = None) -> list[Fault]:
     """Every error and warning about a benchmark, with file and line where it has them; errors first.
 
     >>> check_benchmark("mini")
     []
     """
+    return inspect_benchmark(spec, data_dir=data_dir, revision=revision).faults
+
+
+def inspect_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision: str | None = None) -> Inspection:
+    """What `check_benchmark` finds, and how a table was read."""
     draft = read_draft(spec, data_dir=data_dir, revision=revision, extras=True)
     faults = [*draft.faults, *integrity(draft)]
     # the other rules read `chosen`, which a wrong index does not have
@@ -33,7 +50,7 @@ def check_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision:
     ]
     for rule in _RULES:
         faults += rule(draft)
-    return sorted(faults, key=lambda fault: fault.severity)
+    return Inspection(sorted(faults, key=lambda fault: fault.severity), draft.columns, draft.spec)
 
 
 def _same_as_chosen(draft: BenchmarkDraft) -> Iterator[Fault]:

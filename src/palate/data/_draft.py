@@ -134,6 +134,10 @@ class BenchmarkDraft(msgspec.Struct, kw_only=True):
     """The files put the chosen response first by convention, so its position means nothing."""
     chosen_first: set[str] = set()
     """Ids of single comparisons written that way."""
+    columns: dict[str, str] = {}
+    """Of a table: which column was read as what, by the option that says so."""
+    spec: str | None = None
+    """Of a table: what reads it the same way without a guess."""
 
     def items(self) -> Placed[Comparison | Completion]:
         """Comparisons and completions together."""

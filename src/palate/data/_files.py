@@ -1,4 +1,4 @@
-"""Reading records from JSON, JSON Lines, CSV and Parquet files, gzipped or not, with their places."""
+"""Reading records from JSON, JSON Lines, CSV, TSV and Parquet files, gzipped or not, with their places."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from palate.records import PalateError
 
 T = TypeVar("T")
 Row = dict[str, object]
-SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
+SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 NOT_DATA = ("card.json", "dataset_infos.json")
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _ROWS = 16_384
 """Rows of a Parquet file that are unpacked at once."""
 
@@ -107,7 +108,7 @@ def read_all(path: Path, kind: type[T], source: str) -> list[T]:
 
 def read_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[Row, Location]]:
     """Rows of a table, whatever kind of file it is in."""
-    if suffix(path) == ".csv":
+    if suffix(path) in (".csv", ".tsv"):
         yield from _csv_rows(path, faults)
     elif suffix(path) == ".parquet":
         yield from _parquet_rows(path)
@@ -123,7 +124,8 @@ def _csv_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[Row, Location]]
         faults.append(explain(problem, Location(file)))
         return
     csv.field_size_limit(2**31 - 1)
-    reader = csv.reader(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline=""))
+    separator = _separator(path, data)
+    reader = csv.reader(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline=""), delimiter=separator)
     try:
         columns = next(reader, [])
         if not columns:
@@ -132,10 +134,24 @@ def _csv_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[Row, Location]]
             if len(values) == len(columns):
                 yield dict(zip(columns, values, strict=True)), Location(file, reader.line_num)
             elif values:
-                message = f"expected {len(columns)} columns; quote texts that hold commas"
+                message = f"expected {len(columns)} columns; quote texts that hold {_SEPARATORS[separator]}"
                 faults.append(error(Location(file, reader.line_num), None, message))
     except csv.Error as problem:
         faults.append(error(Location(file, reader.line_num), None, f"broken CSV ({problem})"))
+
+
+def _separator(path: Path, data: bytes) -> str:
+    """What stands between columns: of comma, semicolon and tab the one that gives the most column names."""
+    if suffix(path) == ".tsv":
+        return "\t"
+    counts = {}
+    for separator in _SEPARATORS:
+        with io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline="") as text:
+            try:
+                counts[separator] = len(next(csv.reader(text, delimiter=separator), []))
+            except csv.Error:  # said when the rows are read
+                counts[separator] = 0
+    return max(_SEPARATORS, key=lambda separator: counts[separator])
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[Row, Location]]:

@@ -40,7 +40,7 @@ from palate.data._published import (
 )
 from palate.data._squality import read_squality
 from palate.data._stackexchange import read_stackexchange
-from palate.data._tables import read_table
+from palate.data._tables import is_table, read_table
 from palate.records import Benchmark, PalateError, Registry, parse_spec, unknown_name
 
 DATA_VARIABLE = "PALATE_DATA"
@@ -280,12 +280,13 @@ def _read_path(path: Path, options: Options, source: str, *, extras: bool) -> Be
     if {"preference", "question", "classification_task_options"} <= fields:
         _only(options, (), source)
         return read_published(files, card, source, read_pref_eval)
-    if {"chosen", "rejected"} <= fields:
+    if is_table(fields, options):
         _only(options, _tables.OPTIONS, source)
-        return read_table(files, card, source, options)
+        return read_table(files, card, source, options, str(path))
     raise PalateError(
         f"{source}: cannot tell what this is from the fields {', '.join(sorted(fields)) or '(none)'}. Expected "
-        "users with 'preferences', rows with 'question' and 'profile', or rows with 'chosen' and 'rejected'"
+        "users with 'preferences', rows with 'question' and 'profile', or rows with 'chosen' and 'rejected'. For a "
+        f"table with other names, say which they are: {path},user=COLUMN,prompt=COLUMN,chosen=COLUMN,rejected=COLUMN"
     )
 
 

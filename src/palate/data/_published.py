@@ -18,7 +18,7 @@ from palate.data._draft import BenchmarkDraft, FieldError, Location, explain
 from palate.data._exchange import comparison_of
 from palate.data._files import Row, read_rows
 from palate.data._tables import NOBODY, Message, render_turns, turns_of
-from palate.records import Card, Comparison, Judgement, PalateError, Post, User
+from palate.records import Card, Judgement, PalateError, Post, User
 
 _TURNS = ("first", "second", "third", "fourth")
 
@@ -462,6 +462,6 @@ def _interaction(
     )
 
 
-def is_nobody(comparisons: Sequence[Comparison]) -> bool:
-    """Whether the data name nobody."""
-    return all(item.user_id.startswith(NOBODY) for item in comparisons)
+def is_nobody(user_ids: Iterable[str]) -> bool:
+    """Whether these are the users of data that name nobody."""
+    return all(id.startswith(NOBODY) for id in user_ids)

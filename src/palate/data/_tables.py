@@ -1,27 +1,31 @@
-"""Preference tables with the columns prompt, chosen and rejected, one row a choice, as trainers use them."""
+"""Preference tables, one row a choice: which columns hold what, how labels are read, and messages as text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from itertools import takewhile
 from pathlib import Path
 
 import msgspec
 
-from palate.data._draft import BenchmarkDraft, Fault, FieldError, Location, explain, warning
+from palate.data._columns import NO_USER, OPTIONS, Columns, find_columns, is_table, times
+from palate.data._draft import BenchmarkDraft, Fault, FieldError, Location, explain, gathered, warning
 from palate.data._exchange import comparison_of
-from palate.data._files import Row, read_rows
+from palate.data._files import Row, read_rows, suffix
+from palate.data._labels import TIE, Reading, compare_scores, label_reading
 from palate.data._wire import Id, identifier, when, write_moment
-from palate.records import Card, Judgement, PalateError, User
+from palate.records import Card, Judgement, User
 
-OPTIONS = ("user", "date", "category", "group")
-NO_USER = "none"
-"""The user column of a table that names no people."""
+__all__ = ["NOBODY", "NO_USER", "OPTIONS", "Message", "is_table", "read_table", "render_turns", "turns_of"]
+
 NOBODY = "nobody-"
 """Begins the id of a row whose data name nobody: nothing about it is personal."""
-TIMES = ("date", "datetime", "timestamp", "time", "day", "created_at", "created", "created_utc")
-"""Columns that are taken as the time of each choice where none is named and every value is a day or a moment."""
+_MESSAGES = re.compile(r"""\s*\[\s*\{\s*["'](?:role|content)["']""")
+_LAST_ANSWER = "\n\nAssistant:"
+Traits = dict[str, str | list[str]]
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -34,94 +38,137 @@ class Message(msgspec.Struct, frozen=True):
 Turns = tuple[Message, ...]
 
 
-def read_table(files: Iterable[Path], card: Card, source: str, options: Mapping[str, str]) -> BenchmarkDraft:
-    """Rows become comparisons; a user's history is their rows, ordered by date or by place in the table."""
-    files, columns = list(files), {"user": "user_id", **options}
-    first = next((row for path in files for row, _ in read_rows(path, [])), {})
-    if first:
-        _demand({key: name for key, name in columns.items() if (key, name) != ("user", NO_USER)}, first, source)
-    odd: dict[str, object] = {}
-    for column in _times(first, columns) if "date" not in columns else ():
-        draft = BenchmarkDraft(card=card, source=source, unordered=True)
-        message = f"taking {column!r} as the time of each choice; name another: date=COLUMN"
-        try:
-            guess = [warning(Location(source), None, message)]
-            _read_rows(draft, files, columns | {"date": column}, guess, all_times=True)
-        except _NotATimeError as problem:
-            odd[column] = problem.value
-        else:
-            return draft
-    draft = BenchmarkDraft(card=card, source=source, unordered=True)
-    left_alone = [
-        warning(
-            Location(source),
-            None,
+def read_table(
+    files: Iterable[Path], card: Card, source: str, options: Mapping[str, str], path: str | None = None
+) -> BenchmarkDraft:
+    """Rows become comparisons; a user's history is their rows, ordered by date or by place in the table.
+
+    `path` is what the options are written after. What no option says is taken by its usual name, and said.
+    """
+    files, path = list(files), path or source.split(",")[0]
+    found = find_columns(_fields(files), options, path, source)
+    columns, guessed = found.columns, list(found.guessed)
+    left_alone = []
+    if columns.date is None:
+        day, odd = _time_column(files, times(_fields(files), set(columns.options.values())))
+        if day:
+            columns = msgspec.structs.replace(columns, date=day)
+            guessed.append(f"{day!r} as the time of each choice")
+        left_alone = [
             f"leaving {column!r} alone, as {value!r} is no day such as 2023-05-14; choices count as made in the order "
-            "of the rows",
+            "of the rows"
+            for column, value in odd.items()
+        ]
+    reading, said = _label_reading(files, columns)
+    draft = BenchmarkDraft(card=card, source=source, unordered=columns.chosen_first, columns=columns.options)
+    draft.spec = columns.spec(path)
+    messages = (
+        [f"taking {', '.join(guessed)}; to say so yourself: {draft.spec or 'name the columns'}"] if guessed else []
+    )
+    messages += [f"{said}; if not so, give labels=" + "FIRST+SECOND"] if said else []
+    if columns.user is None and "user" not in options:
+        fields = ", ".join(sorted(_fields(files)))
+        messages.append(
+            f"no column names the user, so nothing here is personal; if one does: {path},user=COLUMN, if none does: "
+            f"{path},user={NO_USER}. Columns found: {fields}"
         )
-        for column, value in odd.items()
-    ]
-    _read_rows(draft, files, columns, left_alone)
+    warnings = [warning(Location(source), None, message) for message in (*messages, *found.hints, *left_alone)]
+    _Rows(draft, columns, reading).read(files, warnings)
     return draft
 
 
-def _times(row: Row, columns: Mapping[str, str]) -> list[str]:
-    """Columns that look like a time, the likeliest first."""
-    there = {column.casefold(): column for column in row if column not in columns.values()}
-    return [there[name] for name in TIMES if name in there]
+def _fields(files: Iterable[Path]) -> list[str]:
+    """Every column, in order. Rows of JSON may have different ones, so all are looked at."""
+    fields: dict[str, None] = {}
+    for path in files:
+        for row, _ in read_rows(path, []):
+            fields.update(dict.fromkeys(row))
+            if not suffix(path).startswith(".json"):
+                break
+    return list(fields)
 
 
-class _NotATimeError(Exception):
-    """A column that was taken for the time of each choice holds something else."""
+def _time_column(files: Sequence[Path], candidates: Sequence[str]) -> tuple[str | None, dict[str, object]]:
+    """The first column that has a time in every row, and of those before it a value that is none."""
+    odd: dict[str, object] = {}
+    for row, _ in (read for path in files for read in read_rows(path, [])) if candidates else ():
+        odd |= {name: row.get(name) for name in candidates if name not in odd and not _is_time(row.get(name))}
+        if len(odd) == len(candidates):
+            break
+    column = next((name for name in candidates if name not in odd), None)
+    return column, {} if column else odd
 
-    def __init__(self, value: object) -> None:
-        super().__init__(value)
-        self.value = value
+
+def _label_reading(files: Sequence[Path], columns: Columns) -> tuple[Reading | None, str]:
+    if columns.label is None:
+        return None, ""
+    label = columns.label
+    values = (row.get(label) for path in files for row, _ in read_rows(path, []))
+    return label_reading(values, (columns.first, columns.second), label, columns.labels)
 
 
-def _read_rows(
-    draft: BenchmarkDraft,
-    files: Iterable[Path],
-    columns: Mapping[str, str],
-    warnings: Iterable[Fault],
-    *,
-    all_times: bool = False,
-) -> None:
-    """Put every row into the draft, one at a time. What cannot be read comes first among the faults, then the warnings.
+class _Rows:
+    """Puts the rows of a table into a draft."""
 
-    With `all_times`, every row must have a time.
-    """
-    users: dict[str, tuple[Location, list[Judgement]]] = {}
-    named = columns["user"] != NO_USER
-    category_column, group_column = columns.get("category", ""), columns.get("group", "")
-    faults: list[Fault] = []
-    for row, place in (read for path in files for read in read_rows(path, draft.faults)):
-        if all_times and not _is_time(row.get(columns["date"])):
-            raise _NotATimeError(row.get(columns["date"]))
-        try:
-            nobody = f"{NOBODY}{len(draft.comparisons)}"
-            user_id = _text_id(row.get(columns["user"]), columns["user"]) if named else nobody
-            judgement = _judgement(row, columns, user_id, len(draft.comparisons))
-        except FieldError as problem:
-            faults.append(explain(problem, place))
-            continue
-        comparison = comparison_of(
-            judgement, user_id, category=_optional(row.get(category_column)), group=_optional(row.get(group_column))
+    def __init__(self, draft: BenchmarkDraft, columns: Columns, reading: Reading | None) -> None:
+        self.draft, self.columns, self.reading = draft, columns, reading
+        self.users: dict[str, tuple[Location, list[Judgement], Traits]] = {}
+        self.differing: list[tuple[str, Location]] = []
+        self.number = self.ties = 0
+
+    def read(self, files: Iterable[Path], warnings: Iterable[Fault]) -> None:
+        """Every row, one at a time. What cannot be read comes first among the faults, then the warnings."""
+        draft, faults = self.draft, list[Fault]()
+        for row, place in (read for path in files for read in read_rows(path, draft.faults)):
+            try:
+                self._add(row, place)
+            except FieldError as problem:
+                faults.append(explain(problem, place))
+        draft.users = [
+            (User(id=id, demographics=traits, judgements=tuple(choices)), place)
+            for id, (place, choices, traits) in self.users.items()
+        ]
+        draft.faults += [*warnings, *faults]
+        draft.faults += gathered(self.differing, None, "a trait differs from an earlier row of the user, which is kept")
+        if self.ties:
+            note = f"ties, which prefer neither response, left out: {self.ties:,}"
+            draft.faults.append(warning(Location(draft.source), self.columns.label, note))
+            draft.card = msgspec.structs.replace(draft.card, notes=(*draft.card.notes, note))
+
+    def _add(self, row: Row, place: Location) -> None:
+        columns = self.columns
+        preferred = self._preferred(row)
+        prompt, *responses = _texts(row, columns)
+        number = len(self.draft.comparisons)
+        user_id = f"{NOBODY}{number}" if columns.user is None else _text_id(row.get(columns.user), columns.user)
+        own_id = row.get(columns.id) if columns.id else None
+        moment = _moment(row.get(columns.date), columns.date) if columns.date else None
+        if preferred == TIE:
+            self.ties += 1
+            return
+        judgement = Judgement(
+            prompt=prompt,
+            responses=tuple(responses),
+            preferred=preferred,
+            id=f"{user_id}-{number}" if own_id is None else _text_id(own_id, columns.id or ""),
+            date=moment,
+            sequence=None if columns.date else number,
         )
-        draft.comparisons.append((comparison, place))
-        users.setdefault(user_id, (place, []))[1].extend([judgement] if named else [])
-    draft.users = [(User(id=id, judgements=tuple(choices)), place) for id, (place, choices) in users.items()]
-    draft.faults += [*warnings, *faults]
+        category, group = (_optional(row.get(name)) if name else None for name in (columns.category, columns.group))
+        self.draft.comparisons.append((comparison_of(judgement, user_id, category=category, group=group), place))
+        _, choices, traits = self.users.setdefault(user_id, (place, [], {}))
+        if columns.user is not None:
+            choices.append(judgement)
+        for name in columns.demographics:
+            value = _trait(row.get(name), name)
+            if value is not None and traits.setdefault(name, value) != value:
+                self.differing.append((user_id, place))
 
-
-def _demand(columns: Mapping[str, str], row: Row, source: str) -> None:
-    for option, column in columns.items():
-        if column not in row:
-            advice = f"say which column it is: {source.split(',')[0]},{option}=COLUMN"
-            if option == "user":
-                advice += f", or {option}={NO_USER} if the table names no people"
-            found = ", ".join(sorted(row))
-            raise PalateError(f"{source}: no column {column!r} for the {option}; {advice}. Columns found: {found}")
+    def _preferred(self, row: Row) -> int:
+        columns = self.columns
+        if columns.scores:
+            return compare_scores(row.get(columns.scores[0]), row.get(columns.scores[1]), columns.scores)
+        return self.reading(row.get(columns.label or "")) if self.reading else 0
 
 
 def _is_time(value: object) -> bool:
@@ -132,21 +179,19 @@ def _is_time(value: object) -> bool:
         return False
 
 
-def _judgement(row: Row, columns: Mapping[str, str], user_id: str, number: int) -> Judgement:
-    prompt, chosen, rejected = _texts(row)
-    dated = "date" in columns
-    return Judgement(
-        prompt=prompt,
-        responses=(chosen, rejected),
-        preferred=0,
-        id=f"{user_id}-{number}" if row.get("id") is None else _text_id(row["id"], "id"),
-        date=_moment(row.get(columns["date"]), columns["date"]) if dated else None,
-        sequence=None if dated else number,
-    )
-
-
 def _optional(value: object) -> str | None:
     return None if value in (None, "") else str(value)
+
+
+def _trait(value: object, field: str) -> str | list[str] | None:
+    """A demographic value; numbers and true or false as JSON writes them."""
+    if isinstance(value, list):
+        return [text for each in value if isinstance(text := _trait(each, field), str)]
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    if not isinstance(value, str | int | float | bool):
+        raise FieldError(field, "expected a text, a number or a list of these")
+    return value.strip() if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _text_id(value: object, field: str) -> str:
@@ -170,40 +215,80 @@ def _moment(value: object, field: str) -> str:
     return moment
 
 
-def _texts(row: Row) -> tuple[str, str, str]:
-    """Prompt, chosen and rejected as text; without a prompt column, the turns both share are the prompt."""
-    given, one, other = row.get("prompt", row.get("question")), row.get("chosen"), row.get("rejected")
+def _texts(row: Row, columns: Columns) -> tuple[str, str, str]:
+    """Prompt and both responses as text; without a prompt column, the turns both share are the prompt."""
+    name = columns.prompt or "prompt"
+    given = _messages(row.get(name), name)
+    one, other = (_messages(row.get(field), field) for field in (columns.first, columns.second))
     if isinstance(given, str) and isinstance(one, str) and isinstance(other, str):
         return given, one, other
-    chosen, rejected = turns_of(one, "chosen"), turns_of(other, "rejected")
+    if given is None and isinstance(one, str) and isinstance(other, str):
+        return _split_transcripts(one, other, name)
+    first, second = turns_of(one, columns.first), turns_of(other, columns.second)
+    shared = tuple(turn for turn, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+    shared = shared[: min(len(first), len(second)) - 1]  # a response is left, also where both are the same
     if given is not None:
-        prompt = turns_of(given, "prompt")
-        chosen, rejected = _without(chosen, prompt), _without(rejected, prompt)
-    elif isinstance(one, str) or isinstance(other, str):
-        raise FieldError("prompt", "is missing; add the column, or give chosen and rejected as lists of messages")
+        prompt = turns_of(given, name)
+        if shared and _same(shared[-len(prompt) :], prompt):
+            prompt = shared  # with a system message before it, if there is one
+        first, second = _without(first, prompt), _without(second, prompt)
+    elif not shared:
+        raise FieldError(
+            name, f"is missing, and {columns.first} and {columns.second} do not begin with the same messages"
+        )
     else:
-        pairs = zip(chosen, rejected, strict=False)
-        prompt = tuple(turn for turn, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        if not prompt:
-            raise FieldError("prompt", "is missing, and chosen and rejected do not begin with the same messages")
-        chosen, rejected = chosen[len(prompt) :], rejected[len(prompt) :]
-    return render_turns(prompt), render_turns(chosen, "assistant"), render_turns(rejected, "assistant")
+        prompt, first, second = shared, first[len(shared) :], second[len(shared) :]
+    return render_turns(prompt), render_turns(first, "assistant"), render_turns(second, "assistant")
+
+
+def _messages(value: object, field: str) -> object:
+    """A list of messages that was written as JSON or as Python writes it; anything else as it is."""
+    if not isinstance(value, str) or not _MESSAGES.match(value):
+        return value
+    try:
+        return msgspec.json.decode(value, type=list[Message])
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    try:
+        return msgspec.convert(ast.literal_eval(value.strip()), list[Message])
+    except (msgspec.ValidationError, ValueError, SyntaxError, MemoryError, RecursionError):
+        raise FieldError(field, "looks like a list of messages and cannot be read as JSON; write it as JSON") from None
+
+
+def _split_transcripts(one: str, other: str, field: str) -> tuple[str, str, str]:
+    """Two transcripts that differ in the last answer, as texts with `Human:` and `Assistant:`."""
+    head, mark, first = one.rpartition(_LAST_ANSWER)
+    same, _, second = other.rpartition(_LAST_ANSWER)
+    if not mark or head != same:
+        raise FieldError(
+            field, "is missing; add the column, or give both responses as lists of messages that begin alike"
+        )
+    asked = head.strip()
+    alone = asked.startswith("Human:") and asked.count("\n\nHuman:") == 0 and _LAST_ANSWER not in asked
+    return asked.removeprefix("Human:").strip() if alone else asked, first.strip(), second.strip()
 
 
 def turns_of(value: object, field: str) -> Turns:
-    """A text as one turn, or a list of messages."""
+    """A text as one turn, a message or a list of messages."""
     if isinstance(value, str):
         return (Message("", value),)
     if value is None:
         raise FieldError(field, "is missing; give a text or a list of messages")
     try:
-        return tuple(msgspec.convert(value, list[Message]))
+        return tuple(msgspec.convert([value] if isinstance(value, Mapping) else value, list[Message]))
     except (msgspec.ValidationError, RecursionError):
         raise FieldError(field, "expected a string or a list of messages with role and content") from None
 
 
+def _same(turns: Turns, prompt: Turns) -> bool:
+    """Whether turns are those of the prompt; a prompt that is a text is what a user said."""
+    if len(prompt) == 1 and prompt[0].role == "":
+        return len(turns) == 1 and turns[0].role in ("", "user") and turns[0].content == prompt[0].content
+    return turns == prompt
+
+
 def _without(turns: Turns, prompt: Turns) -> Turns:
-    return turns[len(prompt) :] if turns[: len(prompt)] == prompt and len(turns) > len(prompt) else turns
+    return turns[len(prompt) :] if len(turns) > len(prompt) and _same(turns[: len(prompt)], prompt) else turns
 
 
 def render_turns(turns: Turns, alone: str = "user") -> str:

@@ -31,6 +31,7 @@ from palate.runs import (
     file_name,
     is_written,
     ranks,
+    write_whole,
 )
 from palate.runs._experiment import DEFAULT_READING
 from palate.views import Budget, Missing, ViewBuilder, ViewSpec
@@ -198,6 +199,18 @@ class SampleSet:
             stranger=None if view.user_id in (None, item.user_id) else view.user_id,
             neighbours=view.neighbours,
         )
+
+
+def keep_samples(run: Run[Any], settings: SampleSettings, shard: Path) -> None:
+    """Share the samples of a merged run under one policy view; `shard` is the run folder of its first shard."""
+    shared = SampleSet(run.folder.parent, settings)
+    told, own = (place / "settings.json" for place in (SampleSet(shard.parent, settings).folder, shared.folder))
+    if told.is_file() and not own.is_file():  # with the versions that the samples were drawn with
+        shared.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(own, told.read_bytes())
+    with begin_run(shared.folder.parent, SHARED_SAMPLES, settings).writing() as writer:
+        lines = (line for line in run.read(SAMPLES) if line.policy_view == settings.view.name)
+        writer.add(SAMPLES, [line for line in lines if line.failed is None])
 
 
 def _encodable(text: str) -> str:

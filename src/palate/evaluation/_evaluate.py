@@ -9,9 +9,11 @@ from typing import Any
 from palate.evaluation._document import evaluation_document
 from palate.evaluation._items import item_cards
 from palate.evaluation._metrics import browsed_with, summarise
+from palate.evaluation._ratings import MOST_BROWSED
 from palate.evaluation._results import Summary
 from palate.evaluation._run import (
     COSTS,
+    ITEMS,
     LEDGERS,
     RATINGS,
     Settings,
@@ -21,12 +23,13 @@ from palate.evaluation._run import (
     rating_line,
 )
 from palate.records import Benchmark, Comparison, PalateError, RewardModel, View
-from palate.report import Document
+from palate.report import Document, ItemsWhenRead
 from palate.runs import (
     Build,
     Experiment,
     Ledger,
     LoadedModel,
+    Place,
     Progress,
     Reading,
     Run,
@@ -34,12 +37,21 @@ from palate.runs import (
     add_views,
     as_benchmark,
     begin_run,
+    conclude,
+    drawn_places,
+    finishing_shard,
     json_lines,
+    known_summary,
     load_models,
     no_progress,
+    parse_shard,
+    places,
     rate_missing,
+    rating_place,
     sample_items,
     set_up,
+    shard_items,
+    shard_parent,
 )
 from palate.runs._experiment import DEFAULT_READING
 from palate.stats import Resample
@@ -52,6 +64,7 @@ class Evaluation(Experiment[Settings, Summary]):
     kind = "eval"
     command = "palate eval or palate train"
     settings = Settings
+    summary = Summary
     options = ("read_again", "resample")
 
     def ledgers(self, settings: Settings) -> Sequence[Ledger[Any]]:
@@ -64,8 +77,17 @@ class Evaluation(Experiment[Settings, Summary]):
 
     def document(self, run: Run[Settings], summary: Summary, *, users: bool = True) -> Document:
         """Accuracies, gains and differences, user by user and in parts, and every item."""
-        cards = item_cards(run, browsed_with(summary)) if users else []
-        return evaluation_document(summary, cards, left_out=max(0, summary.items - len(cards)))
+        if not users:
+            return evaluation_document(summary, [], left_out=summary.items)
+        cards = ItemsWhenRead(lambda: item_cards(run, browsed_with(summary)))
+        return evaluation_document(summary, cards, left_out=max(0, summary.items - MOST_BROWSED))
+
+    def place(self, run: Run[Settings], ledger: Ledger[Any], batch: int) -> Place:
+        """View by view; ratings by chunks of items, and model by model in each."""
+        items, views = places([item.id for item in run.read(ITEMS)]), drawn_places(drawn(run.settings.views))
+        if ledger.name == RATINGS.name:
+            return rating_place(views, places([model.label for model in run.settings.models]), items, batch)
+        return lambda line: (views[line.view, line.draw], items[line.item])
 
 
 EVALUATION = Evaluation()
@@ -85,6 +107,7 @@ def evaluate(
     seed: int = 0,
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
+    shard: str | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """Measure reward models on what individual users prefer.
@@ -92,7 +115,9 @@ def evaluate(
     Call it again to resume. A reward model may be given by its name or as an object; an object without a
     `fingerprint` starts a new run each time, since nothing tells whether it is the same as before. `resample` says
     what the intervals are about: new users, or new users and items; by default also items, where users judge the same.
+    `shard`, such as "3/8", rates the items of some users only; `merge_runs` joins the shards.
     """
+    share = parse_shard(shard)
     benchmark = as_benchmark(benchmark, data_dir)
     items = sample_items(benchmark.comparisons, limit, seed)
     if not items:
@@ -104,20 +129,24 @@ def evaluate(
     specs = resolve_views(views or default_views(benchmark), strangers=strangers)
     setup = set_up(benchmark, items, specs, retriever=retriever, writer=writer, budget=budget, limit=limit, seed=seed)
     settings = Settings(**setup.settings, models=[model.settings for model in models], views=specs)
+    own = shard_items(items, share)
     run = begin_run(
-        Path(out),
+        shard_parent(out, share),
         EVALUATION,
         settings,
-        {"items.jsonl": json_lines(rated_item(item, benchmark) for item in items)},
+        {"items.jsonl": lambda: json_lines(rated_item(item, benchmark) for item in items)},
     )
-    total, report = len(models) * len(drawn(specs)) * len(items), progress or no_progress
-    with run.writing() as writing:
+    reading = Reading(resample=resample)
+    total, report = len(models) * len(drawn(specs)) * len(own), progress or no_progress
+    if (known := known_summary(run, EVALUATION, reading)) is not None:
+        return known
+    with run.writing() as writing, finishing_shard(run, share, models):
         done = writing.keys(RATINGS)
         rate_comparisons(
-            writing, models, specs, items, setup.builder.build, seed, lambda what: report(what, len(done), total)
+            writing, models, specs, own, setup.builder.build, seed, lambda what: report(what, len(done), total)
         )
         report("done", len(done), total)
-    return EVALUATION.summarise(run, Reading(resample=resample))
+    return conclude(run, EVALUATION, reading)
 
 
 def rate_comparisons(

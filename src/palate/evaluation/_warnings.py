@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from palate.data import is_nobody
 from palate.evaluation._paired import ALL, few_carry
 from palate.evaluation._ratings import Ratings
 from palate.evaluation._results import Gain, OverBaseline, Result
@@ -117,6 +118,11 @@ def run_warnings(
         found.append(LOST.format(count=ratings.lost))
     if ratings.to_make:
         found.append(f"{ratings.to_make} ratings are still to be made: run the same command again.")
+    if ratings.items and is_nobody(item.user_id for item in ratings.items):
+        found.append(
+            "The data name no users, so each item counts as somebody of its own: intervals are about new items, and "
+            "nothing here tells personal taste from what everybody likes."
+        )
     if ratings.n_clusters < 30:
         found.append(f"Independent users or couples: only {ratings.n_clusters}. Intervals from so few can mislead.")
     for result in results:

@@ -78,7 +78,7 @@ def _as_run(benchmark: Benchmark, model: ModelSettings, ratings: dict[str, Ratin
         views=[view],
     )
     items = [rated_item(item, benchmark) for item in benchmark.comparisons]
-    run = begin_run(out, EVALUATION, settings, {"items.jsonl": json_lines(items)})
+    run = begin_run(out, EVALUATION, settings, {"items.jsonl": lambda: json_lines(items)})
     with run.writing() as writer:
         writer.add(VIEWS, [ViewLine(view=view.name, item=item.id) for item in items])
         writer.add(

@@ -113,8 +113,12 @@ def train(
         baseline=IMPERSONAL,
         split=_described(benchmark, split, protocol, cold_start),
     )
-    rated = json_lines(item for fold in split for item in _items(fold, benchmark, history))
-    run = begin_run(Path(out), EVALUATION, settings, {"items.jsonl": rated})
+    run = begin_run(
+        Path(out),
+        EVALUATION,
+        settings,
+        {"items.jsonl": lambda: json_lines(item for fold in split for item in _items(fold, benchmark, history))},
+    )
     report = progress or no_progress
     total = len(settings.models) * len(drawn(specs)) * sum(len(fold.test) for fold in split)
     with run.writing() as writer:

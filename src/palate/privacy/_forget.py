@@ -27,7 +27,7 @@ from palate.privacy._run_folder import (
 )
 from palate.privacy._traces import TraceSearch, searched_files, traces_of
 from palate.records import PalateError, unfinished_erasures
-from palate.runs import Progress, open_run
+from palate.runs import Progress, open_run, shards_beside
 
 SHARED = (
     "the shared part of {path} was learned from this user's choices too, and a trace of them stays in its numbers "
@@ -103,6 +103,7 @@ def _plan(
 ) -> Journal:
     """What would be erased, worked out without touching anything."""
     report = progress or (lambda what, done, total: None)
+    runs = list(dict.fromkeys([*runs, *(shard for folder in runs for shard in shards_beside(folder))]))
     opened = [open_run(folder, check=False) for folder in runs]
     tables = [run for run in opened if run.experiment.parts(run)]
     named = [run for run in opened if run.experiment.kind == "samples"]
@@ -120,7 +121,8 @@ def _plan(
     profile_texts: list[str] = []
     for folder in (*samples, *runs):
         report(f"reading {folder}", len(places) + 1, steps)
-        place, texts = erase_from_run(open_run(folder), person, write=False)
+        checked = folder in runs  # when it was gathered from
+        place, texts = erase_from_run(open_run(folder, check=not checked), person, write=False)
         places.append(place)
         profile_texts += texts
     for table in tables:  # its reports tell of its parts, too

@@ -5,7 +5,9 @@ from __future__ import annotations
 import glob
 import gzip
 import hashlib
+import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -36,6 +38,18 @@ def sha256(file: Path) -> str | None:
         return None
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def mentions(names: Iterable[str]) -> Callable[[bytes], bool]:
+    """Whether a line of JSON may hold one of the names: a quick look that finds too much, and never too little.
+
+    >>> [mentions(["ann/1"])(line) for line in (b'{"a": "ann/1"}', b'{"a": "bob"}', b'{"a": "ann\\\\/1"}')]
+    [True, False, True]
+    """
+    written = (json.dumps(name, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass") for name in names)
+    # A letter or a slash may be escaped; such a line has to be read.
+    look = re.compile(b"|".join([rb"\\[u/]", *map(re.escape, written)])).search
+    return lambda line: look(line) is not None
 
 
 def read_rows(file: Path) -> list[Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import msgspec
 
 from palate.privacy._person import Person
 from palate.privacy._places import Kind, Place, Renaming, Tally, erase_dropped_lines
-from palate.privacy._rewrite_lines import FileChange, Row, read_rows, remove_drafts, rewrite, sha256
-from palate.runs import BAD, About, Ledger, Run, locked, open_run, write_report
+from palate.privacy._rewrite_lines import FileChange, Row, mentions, read_rows, remove_drafts, rewrite, sha256
+from palate.runs import BAD, FINISHED, About, Ledger, Run, locked, open_run, write_report
+from palate.runs import REPORTS as WRITTEN_REPORTS
 
-REPORTS = ("report.html", "report.md", "results.csv", "summary.json")
+REPORTS = (*WRITTEN_REPORTS, FINISHED)
+"""Files that tell what a run came to. The last is not rebuilt: the same command makes it."""
 NAMES = frozenset(
     {"id", "user_id", "item", "rm", "view", "policy_view", "key", "twin", "group", "stranger", "neighbours", "parts"}
 )
@@ -33,9 +36,13 @@ def owners(run: Run[Any]) -> Iterator[tuple[str, str]]:
 def shown_in_run(run: Run[Any], users: Collection[str]) -> set[object]:
     """Which of the users anything of this run shows, be it with somebody else's item."""
     found: set[object] = set()
-    for ledger in run.ledgers:
-        for row in read_rows(run.folder / ledger.name):
-            found.update(_named(row).intersection(users))
+    may_name = mentions(users)
+    for file in (run.folder / ledger.name for ledger in run.ledgers):
+        if file.is_file():
+            with file.open("rb") as stream:
+                for line in filter(may_name, stream):
+                    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # a torn last line
+                        found.update(_named(msgspec.json.decode(line)).intersection(users))
     return found
 
 
@@ -157,12 +164,15 @@ class _Erasure:
             for entry in entries_of(row)
             if entry.get("user_id") in self._person.ids or self._views & set(shown_in(entry, row))
         ]
+        if not shown:
+            return row
         self._counts[f"entries of {ledger.label}"] += len(shown)
         self._texts += texts_of(shown)
         return without(row, shown)
 
     def _quotes(self, row: Row) -> bool:
-        return any(mine in text for text in texts_of(row) for mine in self._person.wrote)
+        wrote = self._person.wrote
+        return bool(wrote) and any(mine in text for text in texts_of(row) for mine in wrote)
 
 
 def _line(ledger: Ledger[Any], row: Row) -> Any:

@@ -11,6 +11,7 @@ import msgspec
 
 from palate.data import Pseudonyms, unpack
 from palate.privacy._person import SHORTEST, Person
+from palate.privacy._rewrite_lines import mentions
 from palate.records import PalateError
 
 WINDOW = 6
@@ -62,6 +63,7 @@ class TraceSearch:
         self._names = names
         self._seen: dict[int, int] = {}
         self._ids = _pattern(self._users)
+        self._may_name = mentions(self._users)
         self._distinct = _pattern(user for user in self._users if len(user) > 3 and _UNLIKE_A_WORD.search(user))
         """Ids that are no words of a language, and so are looked for in texts, too."""
 
@@ -73,6 +75,8 @@ class TraceSearch:
                 content = unpack(content, path)
         except (OSError, EOFError) as error:
             raise PalateError(f"{path} cannot be searched: {error}") from error
+        if path.suffix == ".jsonl" and not self._traces:
+            content = b"".join(line for line in content.splitlines(keepends=True) if self._may_name(line))
         ids = texts = 0
         for name, text in _strings(path.name.removesuffix(".gz"), content):
             ids += self._names_user(name, text)

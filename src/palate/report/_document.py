@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import PurePath
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -138,6 +139,23 @@ class ItemCard(msgspec.Struct, frozen=True, kw_only=True):
     profiles: Mapping[str, str] = {}
     """For each view, what was shown of the person; empty where it shows nobody."""
     ratings: Sequence[ItemRating] = ()
+
+
+class ItemsWhenRead(Sequence[ItemCard]):
+    """Items that are made when the first is asked for: a terminal shows none, and need not wait for them."""
+
+    def __init__(self, make: Callable[[], Sequence[ItemCard]]) -> None:
+        self._make = cache(make)
+
+    @overload
+    def __getitem__(self, index: int) -> ItemCard: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[ItemCard]: ...
+    def __getitem__(self, index: int | slice) -> ItemCard | Sequence[ItemCard]:
+        return self._make()[index]
+
+    def __len__(self) -> int:
+        return len(self._make())
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):

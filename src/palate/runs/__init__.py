@@ -2,17 +2,23 @@
 
 from palate.runs._experiment import (
     EXPERIMENTS,
+    REPORTS,
     Experiment,
     Reading,
     RunSummary,
     common_fields,
+    conclude,
     experiment_of,
+    known_summary,
     open_run,
     repair_run,
+    report_of,
     write_report,
 )
+from palate.runs._finished import FINISHED
 from palate.runs._ledger import About, Appender, Keys, Ledger, Needs, bad_line, fault_of, locked
 from palate.runs._loggers import LOGGERS, Logged, Logger, log_run, make_loggers
+from palate.runs._merge import merge_runs, shards_beside
 from palate.runs._models import LoadedModel, Progress, load_models, no_progress
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import (
@@ -41,15 +47,38 @@ from palate.runs._setup import (
     seeded,
     set_up,
 )
+from palate.runs._shards import (
+    Place,
+    Shard,
+    drawn_places,
+    finishing_shard,
+    parse_shard,
+    places,
+    rating_place,
+    shard_items,
+    shard_parent,
+)
 from palate.runs._stages import Build, chunks, rate_missing, ratings_of
-from palate.runs._views import PARTS, VIEWS, PartLine, ViewLine, add_views, keep_views, profiles_shown, view_label
+from palate.runs._views import (
+    PARTS,
+    VIEWS,
+    PartLine,
+    ViewLine,
+    add_views,
+    keep_views,
+    kept_views,
+    profiles_shown,
+    view_label,
+)
 
 __all__ = [
     "BAD",
     "EXPERIMENTS",
+    "FINISHED",
     "LOGGERS",
     "LOST",
     "PARTS",
+    "REPORTS",
     "VIEWS",
     "About",
     "Appender",
@@ -67,6 +96,7 @@ __all__ = [
     "ModelSettings",
     "Needs",
     "PartLine",
+    "Place",
     "Progress",
     "Reading",
     "Run",
@@ -74,6 +104,7 @@ __all__ = [
     "RunSummary",
     "RunWriter",
     "Setup",
+    "Shard",
     "ViewLine",
     "ViewedSettings",
     "add_views",
@@ -83,30 +114,43 @@ __all__ = [
     "begin_run",
     "chunks",
     "common_fields",
+    "conclude",
+    "drawn_places",
     "environment",
     "experiment_of",
     "fault_of",
     "file_name",
+    "finishing_shard",
     "is_written",
     "json_lines",
     "keep_views",
+    "kept_views",
     "kind_of",
+    "known_summary",
     "load_models",
     "locked",
     "log_run",
     "make_loggers",
+    "merge_runs",
     "no_progress",
     "open_run",
+    "parse_shard",
+    "places",
     "profiles_shown",
     "prompts",
     "ranks",
     "rate_missing",
+    "rating_place",
     "ratings_of",
     "repair_ledgers",
     "repair_run",
+    "report_of",
     "sample_items",
     "seeded",
     "set_up",
+    "shard_items",
+    "shard_parent",
+    "shards_beside",
     "view_label",
     "write_report",
     "write_whole",

@@ -25,9 +25,11 @@ from palate.report import (
     document_markdown,
     document_page,
 )
+from palate.runs._finished import FINISHED, Finished, file_hashes, has_reports, made_by, read_finished
 from palate.runs._ledger import Ledger
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import Run, SettingsType, _settled, kind_of, write_whole
+from palate.runs._shards import SHARD, Place
 from palate.stats import Resample
 
 if TYPE_CHECKING:
@@ -126,6 +128,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_READING = Reading()
+REPORTS = ("report.html", "report.md", "results.csv", "summary.json")
+"""What `write_report` writes into a run folder."""
 
 
 class Experiment(ABC, Generic[SettingsType, SummaryType]):
@@ -136,6 +140,8 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
     command: ClassVar[str]
     """The command that makes such runs."""
     settings: type[SettingsType]
+    summary: type[SummaryType] | None = None
+    """Of kinds whose finished runs answer at once: what their summaries are read back as."""
     has_report: ClassVar[bool] = True
     options: ClassVar[tuple[str, ...]] = ()
     """Which fields of `Reading` such a run heeds."""
@@ -160,6 +166,16 @@ class Experiment(ABC, Generic[SettingsType, SummaryType]):
     def parts(self, run: Run[SettingsType]) -> list[Path]:
         """Folders of other runs that this one is made of."""
         return []
+
+    def place(self, run: Run[SettingsType], ledger: Ledger[Any], batch: int) -> Place:
+        """Where a line of a ledger stands when one process measures, so that shards can be merged.
+
+        The ledgers before this one are merged in `run` already. `batch` is the largest batch size of its models.
+        """
+        raise PalateError(f"runs of {self.command} have no shards to merge")
+
+    def merged(self, run: Run[SettingsType], shard: Path) -> None:
+        """Make what lies beside such a run, once it is merged; `shard` is the folder of the first shard."""
 
     def refuse_to_forget(self, run: Run[SettingsType], user: str) -> str | None:
         """Why this user cannot be erased from the run, where that is so."""
@@ -263,8 +279,61 @@ def write_report(run: Run[Any], summary: RunSummary, *, users: bool = True) -> D
     return document
 
 
+def known_summary(
+    run: Run[SettingsType], experiment: Experiment[SettingsType, SummaryType], reading: Reading = DEFAULT_READING
+) -> SummaryType | None:
+    """What a run came to that `begin_run` found finished; None where it has to be measured or summarised."""
+    if run.finished is None or experiment.summary is None or bytes(run.finished.reading) != _json(reading):
+        return None
+    try:
+        summary = msgspec.json.decode(run.finished.summary, type=experiment.summary)
+    except msgspec.DecodeError:
+        return None
+    return msgspec.structs.replace(summary, run=str(run.folder))  # it may have been moved
+
+
+def conclude(
+    run: Run[SettingsType], experiment: Experiment[SettingsType, SummaryType], reading: Reading = DEFAULT_READING
+) -> SummaryType:
+    """Summarise a run that was just measured. Where it is complete, the same call will find it finished."""
+    ledgers = file_hashes(run.folder, (ledger.name for ledger in run.ledgers))
+    summary = experiment.summarise(run, reading)
+    if summary.complete and experiment.summary is not None:
+        _keep(run, Finished(made_by=made_by(), reading=_raw(reading), ledgers=ledgers, summary=_raw(summary)))
+    return summary
+
+
+def report_of(run: Run[Any], summary: RunSummary, *, users: bool = True) -> Document:
+    """What a report shows, with its files written, unless they are there just as they were written of this summary."""
+    kept = read_finished(run.folder) if users else None
+    if kept is not None and has_reports(kept, run.folder, _json(summary)):
+        return run.experiment.document(run, summary)
+    document = write_report(run, summary, users=users)
+    if kept is not None and bytes(kept.summary) == _json(summary):
+        _keep(run, msgspec.structs.replace(kept, reports=file_hashes(run.folder, REPORTS)))
+    return document
+
+
+def _keep(run: Run[Any], finished: Finished) -> None:
+    try:
+        write_whole(run.folder / FINISHED, msgspec.json.encode(finished))
+    except OSError:  # only speed is lost
+        (run.folder / FINISHED).unlink(missing_ok=True)
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def _raw(value: object) -> msgspec.Raw:
+    return msgspec.Raw(_json(value))
+
+
 def repair_run(folder: Path) -> list[Dropped]:
     """Drop the lines that cannot be used, in all parts; what each file lost, where it lost any."""
     run = open_run(folder, check=False)
     parts = [lost for part in run.experiment.parts(run) for lost in repair_run(part)]
-    return parts + repair_ledgers(folder, run.ledgers)
+    dropped = repair_ledgers(folder, run.ledgers)
+    if dropped:
+        (folder / SHARD).unlink(missing_ok=True)  # it is no longer finished
+    return parts + dropped

@@ -3,6 +3,7 @@
     settings.json   resolved settings, versions and hashes
     *.jsonl         ledgers, which grow by whole lines only
     report.html     the report, and beside it report.md, results.csv and summary.json
+    finished.json   the summary of a finished run, so that the same command answers at once
 
 A last line torn by a crash is dropped and made again; any other line that cannot be read is an error.
 """
@@ -10,8 +11,9 @@ A last line torn by a crash is dropped and made again; any other line that canno
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -19,6 +21,7 @@ import msgspec
 
 from palate import __version__
 from palate.records import Card, PalateError
+from palate.runs._finished import Finished, still_finished
 from palate.runs._ledger import Appender, Keys, Ledger, Line, locked
 from palate.runs._settings import HashedSettings, environment, file_name
 from palate.views import Budget
@@ -67,6 +70,8 @@ class ViewedSettings(RunSettings, frozen=True, kw_only=True):
 
 
 SettingsType = TypeVar("SettingsType", bound=RunSettings)
+Content = Callable[[], Iterable[bytes]] | Iterable[bytes]
+"""The lines of a file. What makes them as often as they are asked for keeps a large one from being held whole."""
 
 
 class _Settled(msgspec.Struct, frozen=True):
@@ -84,6 +89,8 @@ class Run(Generic[SettingsType]):
 
     def __init__(self, folder: Path, settings: SettingsType, experiment: Experiment[Any, Any]) -> None:
         self.folder, self.settings, self.experiment = folder, settings, experiment
+        self.finished: Finished | None = None
+        """What it came to, where `begin_run` found it finished."""
 
     def read(self, ledger: Ledger[Line]) -> Iterator[Line]:
         """Every line of a ledger, each key once."""
@@ -132,15 +139,15 @@ class Run(Generic[SettingsType]):
         finally:
             writer.close()
 
-    def _restore(self, files: Mapping[str, bytes]) -> None:
+    def _restore(self, files: Mapping[str, Callable[[], Iterable[bytes]]]) -> None:
         """Write the ledgers that follow from the settings again where they are damaged or lack lines."""
         names = [ledger.name for ledger in self.ledgers]
         for name in (name for name in files if name in names):
             file, beside = self.folder / name, self.folder / (name + BAD)
             try:
-                if not file.is_file() or file.read_bytes() != files[name]:
+                if not _holds(file, files[name]()):
                     with locked(self.folder / name for name in names):
-                        write_whole(file, files[name])
+                        write_whole(file, files[name]())
                 beside.unlink(missing_ok=True)
             except OSError as error:
                 raise PalateError(f"cannot write to {self.folder}: {error.strerror or error}") from error
@@ -194,10 +201,10 @@ def begin_run(
     parent: Path,
     experiment: Experiment[SettingsType, Any],
     settings: SettingsType,
-    files: Mapping[str, bytes] | None = None,
+    files: Mapping[str, Content] | None = None,
 ) -> Run[SettingsType]:
-    """The run with exactly these settings: begun now, with these files, or resumed."""
-    files = files or {}
+    """The run with exactly these settings: begun now, with these files, resumed, or found finished."""
+    makers = {name: _maker(content) for name, content in (files or {}).items()}
     run = Run(parent / settings.folder_name, settings, experiment)
     file = run.folder / "settings.json"
     if file.exists():
@@ -206,13 +213,15 @@ def begin_run(
                 f"{file} has been changed: its settings are not those that its folder is named after. "
                 "Put it back, or move the folder away and run again."
             )
-        run._restore(files)
-        run.check()
+        run.finished = still_finished(run.folder, [ledger.name for ledger in run.ledgers])
+        if run.finished is None:
+            run._restore(makers)
+            run.check()
         return run
     try:
         run.folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            write_whole(run.folder / name, content)
+        for name, make in makers.items():
+            write_whole(run.folder / name, make())
         settled = _Settled(msgspec.Raw(msgspec.json.encode(settings)), environment())
         write_whole(file, msgspec.json.format(msgspec.json.encode(settled), indent=2) + b"\n")
     except OSError as error:
@@ -220,6 +229,13 @@ def begin_run(
             f"cannot write to {run.folder}: {error.strerror or error}. Choose another place with --out."
         ) from error
     return run
+
+
+def _maker(content: Content) -> Callable[[], Iterable[bytes]]:
+    if callable(content):
+        return content
+    lines = list(content)
+    return lambda: lines
 
 
 def kind_of(folder: Path) -> str:
@@ -251,19 +267,28 @@ def _settled(folder: Path, settings: type[SettingsType]) -> SettingsType:
         raise PalateError(f"{file} cannot be read as the settings of a run: {error}") from error
 
 
-def json_lines(structs: Iterable[msgspec.Struct]) -> bytes:
+def json_lines(structs: Iterable[msgspec.Struct]) -> Iterator[bytes]:
     """A line of JSON for each."""
-    return b"".join(msgspec.json.encode(struct) + b"\n" for struct in structs)
+    encoder = msgspec.json.Encoder()
+    return (encoder.encode(struct) + b"\n" for struct in structs)
 
 
-def write_whole(file: Path, content: bytes) -> None:
-    """Write a file so that it is there in full or not at all."""
+def write_whole(file: Path, content: bytes | Iterable[bytes]) -> None:
+    """Write a file so that it is there in full or not at all; lines are written as they come."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         with draft.open("wb") as stream:
-            stream.write(content)
+            stream.writelines([content] if isinstance(content, bytes) else content)
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(file)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _holds(file: Path, lines: Iterable[bytes]) -> bool:
+    """Whether a file holds just these lines."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        return all(own == line for own, line in zip_longest(stream, lines))

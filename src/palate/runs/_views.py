@@ -101,14 +101,19 @@ def add_views(
 
 def keep_views(writer: RunWriter, builder: ViewBuilder, views: Iterable[ViewSpec], items: Sequence[Item]) -> None:
     """Write down what each view shows of each item; only what is missing is added."""
+    for spec, draw in kept_views(views):
+        missing = [item for item in items if (spec.name, item.id, draw) not in writer.keys(VIEWS)]
+        if missing:
+            add_views(writer, spec, draw, missing, builder.build(spec, missing, draw=draw))
+
+
+def kept_views(views: Iterable[ViewSpec]) -> list[tuple[ViewSpec, int]]:
+    """Each view that shows anything, with each of its strangers, in the order in which `keep_views` writes them."""
     specs: dict[str, ViewSpec] = {}
     for view in views:  # one that is both the policy's and a reward model's has the larger number of strangers
         if view.pieces and (view.name not in specs or specs[view.name].draws < view.draws):
             specs[view.name] = view
-    for spec, draw in drawn(specs.values()):
-        missing = [item for item in items if (spec.name, item.id, draw) not in writer.keys(VIEWS)]
-        if missing:
-            add_views(writer, spec, draw, missing, builder.build(spec, missing, draw=draw))
+    return drawn(specs.values())
 
 
 def profiles_shown(run: Run[Any], items: set[str]) -> dict[str, dict[str, str]]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from palate.downstream._choice import doubling
 from palate.downstream._critics import as_critic, judged
-from palate.downstream._items import prompt_item
+from palate.downstream._items import ITEMS, prompt_item
 from palate.downstream._personal import personal_views
 from palate.downstream._policy import Drawing, open_policy
-from palate.downstream._samples import SAMPLES, SampleSet, sample_settings
+from palate.downstream._samples import SAMPLES, SampleSet, keep_samples, sample_settings
 from palate.downstream.best_of_n._document import best_of_n_document
 from palate.downstream.best_of_n._results import BestOfNSummary
 from palate.downstream.best_of_n._run import (
@@ -28,11 +28,13 @@ from palate.engine import LanguageModel
 from palate.records import Ask, Benchmark, Critic, Draft, PalateError, Rating, RewardModel, View
 from palate.report import Document
 from palate.runs import (
+    VIEWS,
     Experiment,
     Fingerprint,
     Item,
     Ledger,
     LoadedModel,
+    Place,
     Progress,
     Reading,
     Run,
@@ -41,17 +43,25 @@ from palate.runs import (
     as_benchmark,
     begin_run,
     chunks,
+    drawn_places,
+    finishing_shard,
     json_lines,
     keep_views,
+    kept_views,
     load_models,
     no_progress,
+    parse_shard,
+    places,
     prompts,
     rate_missing,
+    rating_place,
     sample_items,
     set_up,
+    shard_items,
+    shard_parent,
 )
 from palate.runs._experiment import DEFAULT_READING
-from palate.views import ViewSpec, resolve_views
+from palate.views import ViewSpec, drawn, resolve_views
 
 GRADED_AT_ONCE = 256
 """Texts put to the critic before its grades are on the disk."""
@@ -74,14 +84,17 @@ def best_of_n(
     seed: int = 0,
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
+    shard: str | None = None,
     progress: Progress | None = None,
 ) -> BestOfNSummary:
     """Measure what reward models are worth when they choose among a policy's own texts.
 
     The policy writes N texts for each prompt, once for all reward models; each model rates all of them under each
     view; the critic grades them. By default the models see nothing of the user, the richest profile there is, and
-    strangers' profiles of the same kind. Call it again to resume.
+    strangers' profiles of the same kind. Call it again to resume. `shard`, such as "3/8", measures the items of some
+    users only; `merge_runs` joins the shards.
     """
+    share = parse_shard(shard)
     drawing = drawing or Drawing()
     drawing.check()
     ks = checked_steps(steps, drawing.samples)
@@ -106,10 +119,12 @@ def best_of_n(
         views=seen,
         critic=Fingerprint(judge.name, judge.fingerprint),
     )
-    run = begin_run(Path(out), BEST_OF_N, settings, {"items.jsonl": json_lines(map(prompt_item, items))})
-    sets = [SampleSet(Path(out), sample_settings(settings, settings.policy, drawing, spec)) for spec in shown]
-    with run.writing() as opened:
-        keep_views(opened, setup.builder, (*shown, *seen), items)
+    own, parent = shard_items(items, share), shard_parent(out, share)
+    run = begin_run(parent, BEST_OF_N, settings, {"items.jsonl": lambda: json_lines(map(prompt_item, items))})
+    sets = [SampleSet(parent, sample_settings(settings, settings.policy, drawing, spec)) for spec in shown]
+    with run.writing() as opened, finishing_shard(run, share, models):
+        keep_views(opened, setup.builder, (*shown, *seen), own)
+        setup = replace(setup, items=own)
         RatedSamples(setup, seen, drawing, model, sets, models, judge, opened, progress or no_progress).measure()
     return BEST_OF_N.summarise(run)
 
@@ -240,6 +255,36 @@ class BestOfN(Experiment[BestOfNSettings, BestOfNSummary]):
     def document(self, run: Run[BestOfNSettings], summary: BestOfNSummary, *, users: bool = True) -> Document:
         """Scores and rewards against k, differences, and every prompt with its samples."""
         return best_of_n_document(run, summary, users=users)
+
+    def place(self, run: Run[BestOfNSettings], ledger: Ledger[Any], batch: int) -> Place:
+        """By policy view, stage by stage; of ratings, chunks of the items that have samples."""
+        settings = run.settings
+        items = places([item.id for item in run.read(ITEMS)])
+        if ledger.name == VIEWS.name:
+            shown = drawn_places(kept_views((*settings.policy_views, *settings.views)))
+            return lambda line: (shown[line.view, line.draw], items[line.item])
+        policy_views = places([spec.name for spec in settings.policy_views])
+        if ledger.name != RATINGS.name:
+            return lambda line: (policy_views[line.policy_view], items[line.item])
+        lines, views = run.lines(SAMPLES), drawn_places(drawn(settings.views))
+        models, chunk = places([model.label for model in settings.reward_models]), ratings_at_once(settings, batch)
+        within = {
+            name: rating_place(
+                views, models, places([item for item in items if lines[name, item].failed is None]), chunk
+            )
+            for name in policy_views
+        }
+        return lambda line: (policy_views[line.policy_view], *within[line.policy_view](line))
+
+    def merged(self, run: Run[BestOfNSettings], shard: Path) -> None:
+        """Put the samples where other runs find them."""
+        for spec in run.settings.policy_views:
+            keep_samples(run, sample_settings(run.settings, run.settings.policy, run.settings.drawing, spec), shard)
+
+
+def ratings_at_once(settings: BestOfNSettings, batch: int) -> int:
+    """Items that are rated together, since a batch is meant for pairs."""
+    return max(1, 2 * batch // settings.drawing.samples)
 
 
 BEST_OF_N = BestOfN()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from palate.downstream._critics import as_critic, judged
-from palate.downstream._items import prompt_item
+from palate.downstream._items import ITEMS, prompt_item
 from palate.downstream._personal import personal_views
 from palate.downstream._policy import Drawing, item_seed, open_policy, write_request
 from palate.downstream.guide._document import guide_document
@@ -43,11 +43,13 @@ from palate.records import Ask, Benchmark, Comparison, Critic, Draft, PalateErro
 from palate.report import Document
 from palate.rewards import follow
 from palate.runs import (
+    VIEWS,
     Experiment,
     Fingerprint,
     Item,
     Ledger,
     LoadedModel,
+    Place,
     Progress,
     Reading,
     Run,
@@ -56,17 +58,25 @@ from palate.runs import (
     as_benchmark,
     begin_run,
     chunks,
+    drawn_places,
+    finishing_shard,
     json_lines,
     keep_views,
+    kept_views,
     load_models,
     no_progress,
+    parse_shard,
+    places,
     prompts,
     rate_missing,
+    rating_place,
     sample_items,
     set_up,
+    shard_items,
+    shard_parent,
 )
 from palate.runs._experiment import DEFAULT_READING
-from palate.views import Missing, ViewSpec, resolve_views
+from palate.views import Missing, ViewSpec, drawn, resolve_views
 
 GRADED_AT_ONCE = 64
 """Texts put to the critic before its grades are on the disk."""
@@ -91,6 +101,7 @@ def guide(
     seed: int = 0,
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
+    shard: str | None = None,
     progress: Progress | None = None,
 ) -> GuideSummary:
     """Measure what reward models are worth when they steer a policy while it writes.
@@ -98,8 +109,10 @@ def guide(
     On comparisons: does the steered policy give more probability to what the user preferred (policy accuracy)? With a
     critic: is what it writes, at each weight of the reward, worth more than what it writes alone? With `accuracy=False`
     comparisons serve as prompts only. By default reward models see nothing of the user, the richest profile there is,
-    and one stranger's profile of the same kind. Call it again to resume.
+    and one stranger's profile of the same kind. Call it again to resume. `shard`, such as "3/8", measures the items
+    of some users only; `merge_runs` joins the shards.
     """
+    share = parse_shard(shard)
     guiding = guiding or Guiding()
     guiding.check()
     steps = checked_weights(weights)
@@ -131,10 +144,15 @@ def guide(
         critic=None if judge is None else Fingerprint(judge.name, judge.fingerprint),
         accuracy=accuracy,
     )
-    run = begin_run(Path(out), GUIDE, settings, {"items.jsonl": json_lines(map(prompt_item, items))})
-    with run.writing() as opened:
-        keep_views(opened, setup.builder, (*shown, *seen), items)
-        Measurement(setup, settings, model, models, judge, opened, progress or no_progress).measure()
+    own = shard_items(items, share)
+    run = begin_run(
+        shard_parent(out, share), GUIDE, settings, {"items.jsonl": lambda: json_lines(map(prompt_item, items))}
+    )
+    with run.writing() as opened, finishing_shard(run, share, models):
+        keep_views(opened, setup.builder, (*shown, *seen), own)
+        Measurement(
+            replace(setup, items=own), settings, model, models, judge, opened, progress or no_progress
+        ).measure()
     return GUIDE.summarise(run)
 
 
@@ -435,6 +453,32 @@ class Guide(Experiment[GuideSettings, GuideSummary]):
     def document(self, run: Run[GuideSettings], summary: GuideSummary, *, users: bool = True) -> Document:
         """Policy accuracy and the critic's scores against the weight, and every prompt with what was written."""
         return guide_document(run, summary, users=users)
+
+    def place(self, run: Run[GuideSettings], ledger: Ledger[Any], batch: int) -> Place:
+        """Policy view by policy view, then reward model, view and weight; whole pairs as every run rates them."""
+        settings = run.settings
+        prompts = list(run.read(ITEMS))
+        items = places([item.id for item in prompts])
+        if ledger.name == VIEWS.name:
+            shown = drawn_places(kept_views((*settings.policy_views, *settings.views)))
+            return lambda line: (shown[line.view, line.draw], items[line.item])
+        models = places([model.label for model in settings.reward_models])
+        if ledger.name == RATINGS.name:
+            pairs = places([item.id for item in prompts if item.preferred is not None])
+            return rating_place(drawn_places(drawn(settings.views)), models, pairs, batch)
+        policy_views = places([spec.name for spec in settings.policy_views])
+        if ledger.name == LIKELIHOODS.name:
+            return lambda line: (policy_views[line.policy_view], items[line.item])
+        guides = places([(ALONE, ALONE), *((model, spec.name) for model in models for spec in settings.views)])
+        if ledger.name in (GENERATIONS.name, GRADES.name):
+            weights = places(settings.weights)
+            return lambda line: (
+                policy_views[line.policy_view],
+                guides[line.rm, line.view],
+                weights[line.weight],
+                items[line.item],
+            )
+        return lambda line: (policy_views[line.policy_view], guides[line.rm, line.view], items[line.item])
 
 
 GUIDE = Guide()

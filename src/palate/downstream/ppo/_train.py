@@ -171,7 +171,7 @@ def _begin(
         *(msgspec.structs.replace(prompt_item(prompt.item), held_out=False) for prompt in trained_on),
         *(prompt_item(prompt.item) for prompt in held_out),
     ]
-    files = {"items.jsonl": json_lines(items)}
+    files = {"items.jsonl": lambda: json_lines(items)}
     if group.is_main:
         begin_run(parent, PPO, settings, files)
     group.barrier()

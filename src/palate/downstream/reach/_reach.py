@@ -123,7 +123,7 @@ def reach(
         stranger=stranger,
         critic=Fingerprint(judge.name, judge.fingerprint),
     )
-    run = begin_run(Path(out), REACH, settings, {"items.jsonl": json_lines(kept)})
+    run = begin_run(Path(out), REACH, settings, {"items.jsonl": lambda: json_lines(kept)})
     samples = SampleSet(Path(out), sample_settings(settings, settings.policy, drawing, shown))
     directions = [(None, None), *((one.label, seen.name) for one in models for seen in (own, stranger))]
     slopes = len(directions) * len(items)

@@ -24,7 +24,20 @@ from palate.engine import LanguageModel
 from palate.evaluation import evaluate
 from palate.records import Benchmark, Critic, PalateError
 from palate.report import Document
-from palate.runs import Experiment, Ledger, Progress, Reading, Run, as_benchmark, begin_run, no_progress, ranks
+from palate.runs import (
+    Experiment,
+    Ledger,
+    Progress,
+    Reading,
+    Run,
+    as_benchmark,
+    begin_run,
+    finishing_shard,
+    no_progress,
+    parse_shard,
+    ranks,
+    shard_parent,
+)
 from palate.runs._experiment import DEFAULT_READING
 from palate.views import RETRIEVERS, resolve_views
 
@@ -47,6 +60,7 @@ def steer(
     seed: int = 0,
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
+    shard: str | None = None,
     progress: Progress | None = None,
 ) -> SteerSummary:
     """Set every way of steering a policy beside what the user really wrote: alone, in context, chosen, guided.
@@ -54,8 +68,10 @@ def steer(
     By default reward models choose and guide seeing nothing of the user, the richest profile there is, and strangers'
     profiles of the same kind; and the policy is shown that profile and a stranger's. Completions become pairs of
     matched length first. Each part is a run of its own, which `palate eval`, `palate bon`
-    and `palate guide` would make alike, so call it again to resume.
+    and `palate guide` would make alike, so call it again to resume. `shard`, such as "3/8", measures the items of some
+    users only; `merge_runs` joins the shards.
     """
+    share = parse_shard(shard)
     benchmark = as_benchmark(benchmark, data_dir)
     pairs = as_pairs(benchmark)
     drawing = drawing or Drawing()
@@ -71,7 +87,7 @@ def steer(
     model: LanguageModel = open_policy(policy, drawing)
     given = _Given(
         pairs=pairs, policy=policy, model=model, critic=judge, writer=writer, budget=budget, limit=limit, seed=seed,
-        out=Path(out), report=progress or no_progress, retriever=retriever,
+        out=Path(out), report=progress or no_progress, retriever=retriever, shard=shard,
     )  # fmt: skip
     parts = 4 + 3 * len(shown)
     reward = given.rate(reward_models, seen, retriever, f"1/{parts}")
@@ -105,7 +121,9 @@ def steer(
         guided=guided,
         in_context=contexts,
     )
-    return STEER.summarise(begin_run(Path(out), STEER, settings))
+    run = begin_run(shard_parent(out, share), STEER, settings)
+    with finishing_shard(run, share):
+        return STEER.summarise(run)
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,13 +139,14 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None
     seed: int
     out: Path
+    shard: str | None
     report: Progress
 
     def rate(self, models: Sequence[str], views: Sequence[str], retriever: str, part: str) -> str:
         """Reward models on the pairs."""
         made = evaluate(
             self.pairs, models, views, retriever=retriever, writer=self.writer, budget=self.budget,
-            limit=self.limit, seed=self.seed, out=self.out, progress=self._told(part),
+            limit=self.limit, seed=self.seed, out=self.out, shard=self.shard, progress=self._told(part),
         )  # fmt: skip
         return Path(made.run).name
 
@@ -144,7 +163,7 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
         made = best_of_n(
             self.pairs, self.model, models, self.critic, views=views, policy_views=[policy_view], drawing=drawing,
             steps=[1, drawing.samples], retriever=retriever, writer=self.writer, budget=self.budget, limit=self.limit,
-            seed=self.seed, out=self.out, progress=self._told(part),
+            seed=self.seed, out=self.out, shard=self.shard, progress=self._told(part),
         )  # fmt: skip
         return Path(made.run).name
 
@@ -153,7 +172,7 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
         made = guide(
             self.pairs, self.model, models, self.critic, views=views, guiding=guiding, weights=[weight],
             retriever=self.retriever, writer=self.writer, budget=self.budget, limit=self.limit, seed=self.seed,
-            out=self.out, progress=self._told(part),
+            out=self.out, shard=self.shard, progress=self._told(part),
         )  # fmt: skip
         return Path(made.run).name
 

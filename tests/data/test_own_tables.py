@@ -1,0 +1,255 @@
+"""Tables as people have them: usual names, labels, messages, and other kinds of files."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from command import palate
+from palate.data import check_benchmark, load_benchmark
+from palate.records import Benchmark, PalateError
+
+PAIR = {"prompt": "Tea?", "chosen": "Green.", "rejected": "Black."}
+SIDES = {"user_id": "ann", "prompt": "Tea?", "response_a": "Green.", "response_b": "Black."}
+
+
+def written(path: Path, rows: list[dict[str, object]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def quietly(spec: str | Path) -> Benchmark:
+    with warnings.catch_warnings(action="ignore"):
+        return load_benchmark(spec)
+
+
+def told(spec: str | Path) -> str:
+    return "\n".join(str(fault) for fault in check_benchmark(spec))
+
+
+@pytest.mark.parametrize(
+    "name",
+    "user user_id annotator annotator_id worker worker_id rater judge participant Annotator-ID workerId".split(),
+)
+def test_a_usual_name_of_the_user_is_understood_and_said(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "prefs.jsonl", [PAIR | {name: "ann"}, PAIR | {name: "bob"}])
+    assert set(quietly(path).users) == {"ann", "bob"}
+    said = f"taking '{name}' as the user"
+    assert (said in told(path)) == (name != "user_id")  # the documented name is no guess
+    with warnings.catch_warnings(action="error"):
+        load_benchmark(f"{path},user={name}")
+
+
+@pytest.mark.parametrize("name", ["prompt", "question", "instruction", "input"])
+def test_a_usual_name_of_the_prompt_is_understood(name: str, tmp_path: Path) -> None:
+    rows = [{"user_id": "ann", name: "Tea?", "chosen": "Green.", "rejected": "Black."}]
+    assert quietly(written(tmp_path / "prefs.jsonl", rows)).comparisons[0].prompt == "Tea?"
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            PAIR | {"worker": 1, "annotator": 2},
+            "'worker' and 'annotator' could each be the user. Say which, for example ",
+        ),
+        (PAIR | {"user": 1, "question": "?"}, "'prompt' and 'question' could each be the prompt"),
+        (PAIR | SIDES | {"label": "A"}, "the choice is there twice"),
+        (SIDES, "no column says which was preferred; say which does: "),
+        (SIDES | {"label": "A", "winner": "B"}, "'label' and 'winner' could each be the label"),
+    ],
+)
+def test_where_two_columns_could_be_meant_the_spec_to_write_is_given(
+    row: dict[str, object], said: str, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "prefs.jsonl", [row])
+    with pytest.raises(PalateError) as refused:
+        load_benchmark(path)
+    assert said in str(refused.value) and f"{path}," in str(refused.value)
+    if "for example " in str(refused.value):
+        assert quietly(str(refused.value).split("for example ")[1]).comparisons
+
+
+def test_columns_of_any_name_need_only_mapping(tmp_path: Path) -> None:
+    (tmp_path / "prefs.csv").write_text("annotator,q,a,b\nann,Tea?,Green.,Black.\n")
+    with pytest.raises(PalateError, match=r"say which they are: .*chosen=COLUMN,rejected=COLUMN"):
+        load_benchmark(tmp_path / "prefs.csv")
+    with warnings.catch_warnings(action="error"):
+        item = load_benchmark(f"{tmp_path / 'prefs.csv'},user=annotator,prompt=q,chosen=a,rejected=b").comparisons[0]
+    assert (item.user_id, item.prompt, item.chosen, item.rejected) == ("ann", "Tea?", "Green.", ("Black.",))
+    with pytest.raises(PalateError, match="no column 'c' for the rejected"):
+        load_benchmark(f"{tmp_path / 'prefs.csv'},user=annotator,prompt=q,chosen=a,rejected=c")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ("A", "B", "tie"),
+        ("a", "b", "Tie"),
+        (0, 1, "tie"),
+        ("1", "2", "tie"),
+        ("model_a", "model_b", "tie (bothbad)"),
+        ("response_a", "response_b", "neither"),
+        ("A is better", "B is better", "same"),
+        ([4, 2], [1, 3.5], [2, 2]),
+        ("[4, 2]", "[1, 3]", "[2, 2]"),
+    ],
+)
+def test_labels_in_all_usual_shapes(labels: tuple[object, ...], tmp_path: Path) -> None:
+    path = written(tmp_path / "prefs.jsonl", [SIDES | {"label": label} for label in labels])
+    benchmark = quietly(path)
+    assert [item.chosen for item in benchmark.comparisons] == ["Green.", "Black."]
+    assert [item.responses for item in benchmark.comparisons] == [("Green.", "Black.")] * 2  # as they were shown
+    assert "ties, which prefer neither response, left out: 1" in benchmark.card.notes[-1]
+    assert "left out: 1" in told(path)
+
+
+def test_what_numbers_mean_is_said_and_can_be_turned_round(tmp_path: Path) -> None:
+    path = written(tmp_path / "prefs.jsonl", [SIDES | {"label": label} for label in (0, 1)])
+    assert "0 is 'response_a', 1 is 'response_b'" in told(path)
+    turned = quietly(f"{path},labels=1+0")
+    assert [item.chosen for item in turned.comparisons] == ["Black.", "Green."]
+    for odd in ([1, 1], [0, 1, 2], [-1, 1]):  # which of these is the first response?
+        written(path, [SIDES | {"label": label} for label in odd])
+        with pytest.raises(PalateError, match=r"cannot tell which number means 'response_a'.*labels=0\+1\+2"):
+            load_benchmark(path)
+    assert len(quietly(f"{path},labels=1+-1").comparisons) == 2
+
+
+def test_pairs_of_scores(tmp_path: Path) -> None:
+    scores = [{"score_a": "3,5", "score_b": 2}, {"score_a": 1, "score_b": "4"}, {"score_a": 2, "score_b": 2.0}]
+    path = written(tmp_path / "prefs.jsonl", [SIDES | each for each in scores])
+    assert [item.chosen for item in quietly(path).comparisons] == ["Green.", "Black."]
+    assert "the higher of 'score_a' and 'score_b' as the choice" in told(path)
+    written(path, [SIDES | {"score_a": 1, "score_b": "good"}])
+    with pytest.raises(PalateError, match=r"prefs.jsonl:1: field 'score_b': 'good' is not a number"):
+        load_benchmark(path)
+
+
+def test_an_unknown_label_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "prefs.jsonl", [SIDES | {"label": "A"}, SIDES | {"label": "perhaps"}])
+    with pytest.raises(PalateError, match=r"prefs.jsonl:2: field 'label': 'perhaps' is not a label.*labels=A\+B\+tie"):
+        load_benchmark(path)
+
+
+def message(role: str, content: str) -> dict[str, str]:
+    return {"role": role, "content": content}
+
+
+ASK = [message("user", "Tea?")]
+ANSWERS = [[message("assistant", text)] for text in ("Green.", "Black.")]
+SHAPES: dict[str, dict[str, object]] = {
+    "TRL, prompt apart": {"prompt": ASK, "chosen": ANSWERS[0], "rejected": ANSWERS[1]},
+    "TRL, prompt within": {"chosen": ASK + ANSWERS[0], "rejected": ASK + ANSWERS[1]},
+    "prompt apart and within": {"prompt": ASK, "chosen": ASK + ANSWERS[0], "rejected": ASK + ANSWERS[1]},
+    "prompt as text and within": {"prompt": "Tea?", "chosen": ASK + ANSWERS[0], "rejected": ASK + ANSWERS[1]},
+    "transcripts": {
+        "chosen": "\n\nHuman: Tea?\n\nAssistant: Green.",
+        "rejected": "\n\nHuman: Tea?\n\nAssistant: Black.",
+    },
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["lists", "JSON", "Python"])
+def test_messages_in_every_shape_are_the_same_texts(shape: str, kind: str, tmp_path: Path) -> None:
+    write = {"lists": lambda value: value, "JSON": json.dumps, "Python": str}[kind]
+    row = {name: value if isinstance(value, str) else write(value) for name, value in SHAPES[shape].items()}
+    item = quietly(written(tmp_path / "prefs.jsonl", [{"user_id": "ann", **row}])).comparisons[0]
+    assert (item.prompt, item.chosen, item.rejected) == ("Tea?", "Green.", ("Black.",))
+
+
+def test_a_system_message_belongs_to_the_prompt(tmp_path: Path) -> None:
+    begin = [message("system", "Be brief."), *ASK]
+    row = {"user_id": "ann", "prompt": "Tea?", "chosen": begin + ANSWERS[0], "rejected": begin + ANSWERS[1]}
+    item = quietly(written(tmp_path / "prefs.jsonl", [row])).comparisons[0]
+    assert (item.prompt, item.chosen) == ("System: Be brief.\n\nUser: Tea?", "Green.")
+
+
+def test_broken_messages_are_a_fault_and_no_text(tmp_path: Path) -> None:
+    row = {"user_id": "ann", **PAIR, "chosen": '[{"role": "assistant", "content": "Gre'}
+    with pytest.raises(PalateError, match="field 'chosen': looks like a list of messages"):
+        load_benchmark(written(tmp_path / "prefs.jsonl", [row]))
+
+
+def test_traits_categories_and_times(tmp_path: Path) -> None:
+    facts = [("f", 31, "drink", "2024-01-02"), ("f", 32, "food", "2024-01-03"), ("", None, "food", "2024-01-01")]
+    rows = [
+        PAIR | {"user": user, "gender": gender, "age": age, "topic": topic, "date": day}
+        for user, (gender, age, topic, day) in zip(("ann", "ann", "bob"), facts, strict=True)
+    ]
+    path = written(tmp_path / "prefs.jsonl", rows)
+    assert not quietly(path).users["ann"].demographics
+    for said in (
+        "'date' as the time of each choice",
+        "'gender' and 'age' look like traits: add demographics=gender+age",
+        "'topic' could split the results: add category=topic",
+    ):
+        assert said in told(path)
+    spec = f"{path},user=user,date=date,category=topic,demographics=gender+age"
+    benchmark = quietly(spec)
+    assert benchmark.users["ann"].demographics == {"gender": "f", "age": "31"}
+    assert benchmark.users["bob"].demographics == {}
+    assert [item.category for item in benchmark.comparisons] == ["drink", "food", "food"]
+    assert "a trait differs from an earlier row of the user" in told(spec)
+    with pytest.raises(PalateError, match="demographics are of a user"):
+        load_benchmark(f"{path},user=none,demographics=gender")
+
+
+def test_every_kind_of_file_gives_the_same_comparisons(tmp_path: Path) -> None:
+    rows = [SIDES | {"label": label, "response_b": 'Black; or "red",\twith milk.'} for label in ("A", "B")]
+    written(tmp_path / "one.jsonl", rows)
+    (tmp_path / "two.json").write_text(json.dumps(rows))
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "three.parquet")
+    for name, separator in (("four.csv", ","), ("five.csv", ";"), ("six.tsv", "\t"), ("seven.csv", "\t")):
+        cells = [list(rows[0]), *(list(row.values()) for row in rows)]
+        quoted = ("\ufeff" if separator == ";" else "") + "\n".join(
+            separator.join('"' + str(cell).replace('"', '""') + '"' for cell in line) for line in cells
+        )
+        (tmp_path / name).write_text(quoted, encoding="utf-8")
+    files = sorted(path for path in tmp_path.iterdir())
+    assert len(files) == 7
+    assert len({quietly(path).comparisons for path in files}) == 1
+    (tmp_path / "five.csv").write_text("user;prompt;chosen;rejected\nann;Tea?;Green; hot;Black\n")
+    with pytest.raises(PalateError, match=r"five.csv:2: expected 4 columns; quote texts that hold semicolons"):
+        load_benchmark(tmp_path / "five.csv")
+
+
+def test_check_prints_the_mapping_and_the_spec_that_repeats_it(tmp_path: Path) -> None:
+    rows = [
+        {"annotator": user, "question": "Tea?", "answer_1": "Green.", "answer_2": "Black.", "winner": n, "day": day}
+        for user, n, day in (("ann", 1, "2024-01-02"), ("bob", 2, "2024-01-03"))
+    ]
+    path = written(tmp_path / "prefs.jsonl", rows)
+    done = palate("data", "check", path)
+    assert done.returncode == 0
+    assert "user = annotator, prompt = question, response_a = answer_1" in done.stdout
+    spec = next(line for line in done.stdout.splitlines() if line.startswith("The same again: ")).split(": ", 1)[1]
+    again = quietly(spec)
+    assert again.comparisons == quietly(path).comparisons
+    assert "taking" not in told(spec)
+    assert "Read as" not in palate("data", "check", "mini").stdout
+    json.loads(palate("data", "check", path, "--json").stdout)
+
+
+def test_a_table_without_users_is_a_benchmark_that_shows_nothing_personal(tmp_path: Path) -> None:
+    rows = [{"prompt": f"{n}?", "chosen": f"Good {n}", "rejected": f"Bad {n}"} for n in range(40)]
+    path = written(tmp_path / "prefs.jsonl", rows)
+    done = palate("eval", path, "--rm", "longest", "--out", tmp_path / "runs")
+    assert done.returncode == 0, done.stderr
+    assert "no column names the user" in done.stderr
+    assert "intervals are about new items" in " ".join(done.stdout.split())
+    named = [row | {"user": n % 20} for n, row in enumerate(rows)]
+    other = palate("eval", written(tmp_path / "named.jsonl", named), "--rm", "longest", "--out", tmp_path / "runs")
+    assert "intervals are about new items" not in " ".join(other.stdout.split())
+
+
+def test_users_in_later_rows_are_not_overlooked(tmp_path: Path) -> None:
+    path = written(tmp_path / "prefs.jsonl", [dict(PAIR), PAIR | {"user_id": "bob"}])
+    with pytest.raises(PalateError, match=r"prefs.jsonl:1: field 'user_id'"):
+        load_benchmark(path)
