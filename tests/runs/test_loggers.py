@@ -110,3 +110,20 @@ def test_a_logger_of_ones_own_and_one_that_fails(tmp_path: Path) -> None:
     assert done.returncode == 2 and "no room" in done.stderr and "is kept in" in done.stderr
     with pytest.raises(PalateError, match="tensorboard"):
         make_loggers(["tensorbord"])
+
+
+def test_a_part_of_a_run_is_not_logged_and_the_whole_is_after_merging(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    home = {"HOME": str(tmp_path)}
+    done = palate(*ASKED, "--log", "tensorboard", "--shard", "1/2", cwd=tmp_path, **home)
+    assert done.returncode == 2 and "palate merge" in done.stderr and not (tmp_path / "runs").exists()
+    for shard in ("1/2", "2/2"):
+        assert palate(*ASKED, "--shard", shard, cwd=tmp_path, **home).returncode == 0
+    shards = sorted(str(path) for path in tmp_path.glob("runs/shard-*-of-2/*"))
+    joined = palate("merge", *shards, "--out", "runs", cwd=tmp_path, **home)
+    assert joined.returncode == 0, joined.stderr
+    [merged] = tmp_path.glob("runs/mini-*")
+    ratings = (merged / "ratings.jsonl").read_bytes()
+    run, _, _ = logged(tmp_path, "tensorboard")
+    assert run == merged and (merged / "ratings.jsonl").read_bytes() == ratings
+    assert list((run / "tensorboard").iterdir())

@@ -140,14 +140,14 @@ def measure_and_show(
 
 
 def loggers_of(run: LoggedRunOptions) -> dict[str, Logger]:
-    """What --log names; a missing package is said before anything is measured."""
+    """What --log names; a missing package, or a part of a run, is said before anything is measured."""
     from palate.records import PalateError
     from palate.runs import make_loggers
 
     if run.log and getattr(run, "shard", None):
         raise PalateError(
-            "--log with --shard would log a part as if it were the run. Merge the shards, then give the same command "
-            "with --log and without --shard: it measures nothing again."
+            "--log logs whole runs, and --shard measures a part of one. Join the shards with palate merge, then run "
+            "the same command with --log and without --shard: it measures nothing again"
         )
     return make_loggers(run.log or [])
 
