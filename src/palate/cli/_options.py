@@ -93,6 +93,10 @@ class ShardOptions(RunOptions):
 
     shard: str | None = None
     """Measure the items of one share of the users, such as `3/8`. `palate merge` joins the shares."""
+    cluster: str | None = None
+    """Measure in shards on a Ray cluster: `ray` for workers on this machine, `auto` or `ray://host:port`."""
+    workers: int | None = None
+    """Number of workers on the cluster [default: one for each GPU, else one for each core]."""
 
     @property
     def given(self) -> dict[str, Any]:

@@ -80,9 +80,19 @@ def measure_and_show(
     run: RunOptions, measure: Callable[Settings, SummaryType], *args: Settings.args, **kwargs: Settings.kwargs
 ) -> SummaryType:
     """Measure with a bar, write the report of the run, and print it."""
+    from palate.records import PalateError
+    from palate.runs import measure_on_cluster
+
     with progress_bar(show=not run.json) as progress:
         given: dict[str, Any] = {**kwargs, **run.given, "progress": progress}
-        summary = measure(*args, **given)
+        if cluster := getattr(run, "cluster", None):
+            if getattr(run, "shard", None):
+                raise PalateError("--cluster makes the shards itself; leave out --shard")
+            summary = measure_on_cluster(cluster, getattr(run, "workers", None), measure, *args, **given)
+        elif getattr(run, "workers", None) is not None:
+            raise PalateError("--workers is the number of workers on a cluster: add --cluster ray, or leave it out")
+        else:
+            summary = measure(*args, **given)
         progress("writing the report", 0, 1)
         show(summary, json=run.json)
     if shard := getattr(run, "shard", None):
@@ -105,9 +115,10 @@ def show_general(general: GeneralOptions, run: RunOptions, folder: str, benchmar
     from palate.runs import open_run
 
     views = [view.name for view in open_run(Path(folder), EVALUATION).settings.views if view.is_profile]
+    given = {name: value for name, value in run.given.items() if name != "shard"}
     with progress_bar(show=not run.json) as progress:
         found = measure_general(
-            benchmark, general.general, models, views, margin=general.margin, **run.given, progress=progress
+            benchmark, general.general, models, views, margin=general.margin, **given, progress=progress
         )
     write_general(found, folder)
     if not run.json:
