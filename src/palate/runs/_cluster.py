@@ -24,13 +24,13 @@ import msgspec
 from palate import __version__
 from palate.records import PalateError
 from palate.runs._experiment import Reading, RunSummary, conclude
-from palate.runs._ledger import AnotherWriter
+from palate.runs._ledger import AnotherWriterError
 from palate.runs._merge import merge_runs
 from palate.runs._models import Progress, keep_models, no_progress
 from palate.runs._run import write_whole
 from palate.runs._settings import environment
 from palate.runs._setup import as_benchmark
-from palate.runs._shards import Shard, TooManyShards
+from palate.runs._shards import Shard, TooManyShardsError
 
 Given = ParamSpec("Given")
 SummaryType = TypeVar("SummaryType", bound=RunSummary)
@@ -127,17 +127,14 @@ class Worker:
         file = folder / PROGRESS
         try:
             return self._measured(shard, file)
-        except TooManyShards as error:
+        except TooManyShardsError as error:
             return Outcome(host=self._host, users=error.users)
-        except PalateError as error:
-            return Outcome(host=self._host, failed=str(error))
-        except (MemoryError, RuntimeError) as error:
-            if not (isinstance(error, MemoryError) or "out of memory" in str(error).lower()):
+        except (PalateError, MemoryError, RuntimeError) as error:
+            full = any(words in f"{type(error).__name__}: {error}" for words in ("MemoryError", "out of memory"))
+            if not full and not isinstance(error, PalateError):
                 raise
-            return Outcome(
-                host=self._host,
-                failed=f"out of memory ({str(error).partition('. ')[0]}). Take fewer --workers or a smaller model",
-            )
+            advice = " Out of memory: take fewer --workers or a smaller model" if full else ""
+            return Outcome(host=self._host, failed=f"{str(error).rstrip('.')}.{advice}")
         finally:
             file.unlink(missing_ok=True)
             with suppress(OSError):
@@ -161,7 +158,7 @@ class Worker:
                 given = {**job.given, "out": job.out, "shard": str(shard), "progress": tell}
                 summary = job.measure(self._benchmark, *job.args[1:], **given)
                 return Outcome(host=self._host, run=Path(summary.run).name)
-            except AnotherWriter:
+            except AnotherWriterError:
                 if time.monotonic() > patience_ends:
                     raise
                 time.sleep(0.5)

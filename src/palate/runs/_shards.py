@@ -51,7 +51,7 @@ class ShardFile(msgspec.Struct, frozen=True, kw_only=True):
     """The largest batch size of the reward models, which decides the order of ratings."""
 
 
-class TooManyShards(PalateError):
+class TooManyShardsError(PalateError):
     """There are fewer users than shards."""
 
     def __init__(self, message: str, users: int) -> None:
@@ -80,7 +80,7 @@ def shard_items(items: Sequence[ItemType], shard: Shard | None) -> Sequence[Item
         return items
     counts = Counter(item.user_id for item in items)
     if shard.of > len(counts):
-        raise TooManyShards(
+        raise TooManyShardsError(
             f"--shard {shard}: the items are of {len(counts)} users, and all items of a user are in one shard; "
             f"make {len(counts)} shards or fewer",
             len(counts),
