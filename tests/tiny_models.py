@@ -24,10 +24,16 @@ TEMPLATES = {
     "deaf to system": UNHEARD + ROUND + ASK,
     "bos": "<s>" + ROUND + ASK,
     "tight": "{% for m in messages %}[{{ m['role'] }}]{{ m['content'] | trim }}<|endoftext|>{% endfor %}",
+    "trailing space": (
+        "{% for m in messages %}[{{ m['role'] }}]: {{ m['content'] }}<|im_end|>{% endfor %}"
+        "{% if add_generation_prompt %}[assistant]: {% endif %}"
+    ),
     "greedy tokens": ROUND + ASK,
     "none": None,
 }
-"""Chat templates by what is odd about them; `greedy tokens` has special tokens that swallow the space before."""
+"""Chat templates by what is odd about them; `greedy tokens` has special tokens that swallow the space before.
+
+With `trailing space` the last token of a prompt and the first of an answer become one."""
 TEXT = (
     "The kettle sings and the garden waits. What should I drink in the morning? A pot of green tea, slowly. "
     "Which response would this particular user prefer? Answer with [[A]] or [[B]] and nothing else. "

@@ -57,6 +57,7 @@ def test_what_is_forgotten_is_found(share: float, verdict: str, tmp_path: Path) 
     assert kept.verdict == verdict and kept.before == 1.0
     assert kept.after == pytest.approx(1 - share, abs=0.04)
     assert kept.worst_after is not None and kept.worst_after.accuracy <= kept.after + 0.05
+    assert kept.better == 0 and (kept.worse > 50) == (share > 0)
 
 
 def test_few_users_cannot_show_that_nothing_is_lost(tmp_path: Path) -> None:
@@ -84,8 +85,10 @@ def test_the_commands_say_it_and_keep_it(tmp_path: Path) -> None:
     done = command.palate(
         *("eval", people, "--rm", "overlap", "--view", "none", "--view", "posts:1"),
         *("--general", general, "--margin", "0.05", "--out", tmp_path / "runs"),
+        *("--general-users", "7", "--general-pairs", "3"),
     )
     assert done.returncode == 0, done.stderr
     assert "Is what everybody wants still known?" in done.stdout
     [kept] = [json.loads(file.read_text()) for file in (tmp_path / "runs").glob("*/general.json")]
     assert kept["margin"] == 0.05 and kept["kept"][0]["rm"] == "overlap"
+    assert kept["users"] == 7 and kept["pairs"] <= 21

@@ -292,3 +292,16 @@ def test_the_team_invites_watches_and_exports(visit: Any) -> None:
     expect(page.locator(".note")).to_contain_text("Erased")
     assert answers_of(ann) == []
     assert team.errors == []
+
+
+@pytest.mark.parametrize("visit", [SHORT], indirect=True)
+def test_a_page_loaded_again_without_a_network_says_that_answers_are_safe(visit: Any) -> None:
+    ann = visit(viewport=PHONE)
+    page = ann.start()
+    expect(page.locator("#state")).to_be_visible()
+    page.evaluate("navigator.serviceWorker.ready.then(() => null)")
+    page.wait_for_function("navigator.serviceWorker.controller !== null")
+    ann.server.kill()
+    page.reload()
+    expect(page.get_by_role("heading")).to_have_text("The network is away")
+    expect(page.get_by_text("Your answers are safe")).to_be_visible()

@@ -182,9 +182,16 @@ REWARD_BENCH_2: Rows = [
     {"id": "7", "prompt": "Hi?", "chosen": ["Yes."], "rejected": ["No.", "Perhaps.", "Never."], "subset": "Factuality"}
 ]
 FILES: dict[str, dict[str, Rows]] = {
-    "community-alignment": {"train.jsonl": COMMUNITY},
+    "community-alignment": {
+        "data/full_community_alignment.jsonl": COMMUNITY,
+        "data/filtered_community_alignment.jsonl": COMMUNITY,
+    },
     "prism": PRISM,
-    "collective-alignment": {"data.jsonl": COLLECTIVE},
+    "collective-alignment": {
+        "comparisons.jsonl": COLLECTIVE,
+        "annotators.jsonl": [{"annotator_id": "p1"}],
+        "merged_comparisons_annotators.jsonl": [{"annotator_id": "p1", "prompt_id": "x"}],
+    },
     "multipref": {"data/train-00000.jsonl": MULTIPREF},
     "summarize-from-feedback": {"comparisons/batch3.json": SUMMARIES, "axis/batch.json": [{"no": "choice"}]},
     "chatbot-arena": {"data/train-00000.jsonl": ARENA},
@@ -261,7 +268,12 @@ def test_people_come_with_what_is_known_of_them(tmp_path: Path) -> None:
 
 def test_the_same_person_for_themself_and_for_the_world(tmp_path: Path) -> None:
     assert loaded("collective-alignment", tmp_path, ",block=world").comparisons[0].chosen == "Answer D."
-    with pytest.raises(PalateError, match="expected personal or world"):
+    both = loaded("collective-alignment", tmp_path, ",block=both").comparisons
+    assert [(item.user_id, item.category, item.chosen) for item in both] == [
+        ("p1", "personal", "Answer B."),
+        ("p1", "world", "Answer D."),
+    ]
+    with pytest.raises(PalateError, match="expected personal, world or both"):
         loaded("collective-alignment", tmp_path, ",block=heaven")
     with pytest.raises(PalateError, match="takes no option 'block'"):
         loaded("psoups", tmp_path, ",block=world")
@@ -279,18 +291,72 @@ def test_a_row_without_a_field_is_named_with_file_and_line(tmp_path: Path) -> No
         load_benchmark("multipref", data_dir=tmp_path)
 
 
-def test_options_of_a_question_with_the_right_one_first(tmp_path: Path) -> None:
+PREF_EVAL: Rows = [
+    {
+        "preference": "I avoid flying.",
+        "question": f"How do I get to city {number}?",
+        "explanation": "Most would fly.",
+        "classification_task_options": ["By train.", "By air.", "By jet.", "By plane."],
+    }
+    for number in range(40)
+]
+
+
+def test_options_whose_right_one_comes_first_are_shuffled(tmp_path: Path) -> None:
+    folder = written(
+        {"mcq_options/travel.json": PREF_EVAL, "explicit_preference/travel.json": []}, tmp_path / "pref-eval"
+    )
+    for benchmark in (
+        load_benchmark("pref-eval", data_dir=tmp_path),
+        load_benchmark(folder / "mcq_options/travel.json"),
+    ):
+        assert {item.chosen for item in benchmark.comparisons} == {"By train."}
+        assert {item.preferred for item in benchmark.comparisons} == {0, 1, 2, 3}
+        [user] = benchmark.users.values()
+        assert user.posts[0].text == "I avoid flying."
+
+
+QUESTION = "Write a headline for: Rain fell."
+PROFILE = [{"id": "210", "title": "Sun again", "text": "It shone."}]
+
+
+def test_lamp_finds_outputs_by_id(tmp_path: Path) -> None:
+    questions: Rows = [{"id": id, "input": QUESTION, "profile": PROFILE} for id in ("41", "42")]
+    outputs: Rows = [{"task": "LaMP_4", "golds": [{"id": "41", "output": "Wet at last"}]}]
+    files = {
+        "LaMP_4/dev/dev_questions.json": questions,
+        "LaMP_4/train/train_questions.json": questions * 2,
+        "LaMP_7/dev/dev_questions.json": [{"id": "9", "input": "x", "profile": [], "output": "y"}],
+    }
+    folder = written(files, tmp_path / "lamp")
+    (folder / "LaMP_4/dev/dev_outputs.json").write_text(json.dumps(outputs[0]), encoding="utf-8")
+    benchmark = load_benchmark("lamp", data_dir=tmp_path)
+    [item] = benchmark.completions
+    assert (item.prompt, item.text) == (QUESTION, "Wet at last")
+    assert benchmark.users[item.user_id].posts[0].text == "Sun again\nIt shone."
+    assert "questions without an output, left out: 1" in benchmark.card.notes
+    assert load_benchmark("lamp,task=LaMP_7", data_dir=tmp_path).completions[0].text == "y"
+    with pytest.raises(PalateError, match=r"no data file of split 'dev' and task 'LaMP_5'.*task=NAME"):
+        load_benchmark("lamp,task=LaMP_5", data_dir=tmp_path)
+
+
+def test_longlamp_has_outputs_in_its_rows(tmp_path: Path) -> None:
     rows: Rows = [
         {
-            "preference": "I avoid flying.",
-            "question": "How do I get to Rome?",
-            "classification_task_options": ["By train.", "By air.", "By jet.", "By plane."],
+            "reviewerId": "A1",
+            "input": "Review it.",
+            "output": f"Long text {number}.",
+            "profile": [{"reviewText": "Good."}],
         }
+        for number in range(2)
     ]
-    written({"travel.json": rows}, tmp_path)
-    benchmark = load_benchmark(tmp_path / "travel.json")
-    assert benchmark.comparisons[0].chosen == "By train." and len(benchmark.comparisons[0].responses) == 4
-    assert next(iter(benchmark.users.values())).posts[0].text == "I avoid flying."
+    written(
+        {"product_review_user/test-00000.jsonl": rows, "product_review_user/val-00000.jsonl": rows},
+        tmp_path / "longlamp",
+    )
+    benchmark = load_benchmark("longlamp,task=product_review_user", data_dir=tmp_path)
+    assert [item.text for item in benchmark.completions] == ["Long text 0.", "Long text 1."]
+    assert len(benchmark.users) == 2 and benchmark.card.licence
 
 
 def test_from_the_hub_pinned_to_a_revision(tmp_path: Path) -> None:

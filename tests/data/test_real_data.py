@@ -128,3 +128,18 @@ def test_a_damaged_copy_is_refused(tmp_path: Path) -> None:
     (tmp_path / "coauthor" / "choices.jsonl.gz").write_bytes(b"\x1f\x8b broken")
     with pytest.raises(PalateError, match=r"choices\.jsonl\.gz: not a whole gzip file"):
         load_benchmark("coauthor", data_dir=tmp_path)
+
+
+def test_what_readers_voted_up_names_nobody(data_dir: Path) -> None:
+    votes = load_benchmark("stackexchange,by=votes", data_dir=data_dir)
+    asked = {item.id: item for item in load_benchmark("stackexchange", data_dir=data_dir).comparisons}
+    assert len(votes.comparisons) + left_out(votes) == len(asked)
+    assert all(item.user_id.startswith("nobody-") for item in votes.comparisons)
+    assert all(set(item.responses) == set(asked[item.id].responses) for item in votes.comparisons)
+    same = sum(item.chosen == asked[item.id].chosen for item in votes.comparisons)
+    assert 0 < same < len(votes.comparisons)
+    assert not [
+        fault for fault in check_benchmark("stackexchange,by=votes", data_dir=data_dir) if fault.severity == "error"
+    ]
+    with pytest.raises(PalateError, match="expected asker"):
+        load_benchmark("stackexchange,by=answerer", data_dir=data_dir)

@@ -126,11 +126,11 @@ def test_a_server_without_probabilities_is_asked_for_them_once(server: str, mood
     assert remote(server, mood, logprobs=False).choose([choosing("A?")]) == [answers[0]]
 
 
-def test_a_chat_server_tells_no_likelihood(server: str) -> None:
+def test_without_a_tokenizer_a_server_tells_no_likelihood(server: str) -> None:
     request = LikelihoodRequest(turns=(Turn("user", "Hi"),), continuations=("there",))
     [answer] = remote(server).likelihood([request])
     assert isinstance(answer, Failure)
-    assert "locally" in answer.reason
+    assert "say tokenizer=FOLDER" in answer.reason
     assert remote(server).count_tokens(request.turns) is remote(server).context is None
 
 

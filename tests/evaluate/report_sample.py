@@ -8,7 +8,7 @@ import itertools
 import msgspec
 import numpy as np
 
-from palate.evaluation import evaluation_document
+from palate.evaluation import evaluation_document, is_control
 from palate.evaluation._results import Calibration, Difference, Gain, Result, Slice, Summary, UserAccuracy
 from palate.report import Document, ItemCard, ItemRating, ItemText
 from palate.stats import Estimate
@@ -165,6 +165,7 @@ def ratings_of(found: Credits, user: int, item: int) -> list[ItemRating]:
             made.append(
                 ItemRating(
                     by=rm,
+                    control=is_control(rm),
                     view=view,
                     outcome="unscored",
                     note="no verdict in the answer",
@@ -174,7 +175,10 @@ def ratings_of(found: Credits, user: int, item: int) -> list[ItemRating]:
         else:
             raw = "The first one. [[A]]" if rm == "judge:small" else None
             outcome = "right" if value == 1 else "wrong" if value == 0 else "tied"
-            made.append(ItemRating(by=rm, view=view, outcome=outcome, scores=[value, 1.0 - value], raw=raw))  # type: ignore[arg-type]
+            scores = [value, 1.0 - value]
+            made.append(
+                ItemRating(by=rm, control=is_control(rm), view=view, outcome=outcome, scores=scores, raw=raw)  # type: ignore[arg-type]
+            )
     return made
 
 

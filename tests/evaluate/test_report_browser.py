@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,10 +9,13 @@ import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, CDPSession, Page, expect, sync_playwright
-from report_sample import sample_document, sample_items, sample_summary
+from report_sample import VIEWS, sample_document, sample_items, sample_summary
 from test_report_page import hostile_item, render_page
 from test_report_text import renamed
 
+from palate.evaluation import RatedItem
+from palate.evaluation._items import item_card
+from palate.records import Rating
 from palate.report import ItemText, document_page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -146,10 +150,91 @@ def test_items_are_sorted_as_asked(opened: Opened) -> None:
     expect(page.locator("[role=option]").first).to_contain_text("wrong")
 
 
+def test_controls_are_counted_apart_and_their_same_rows_are_one(opened: Opened) -> None:
+    page = opened.page
+    for place, item in enumerate(sample_items()[:8]):
+        models = [rating for rating in item.ratings if not rating.control]
+        assert len(models) == 10 < len(item.ratings)
+        right = sum(rating.outcome == "right" for rating in models)
+        expect(page.locator("[role=option]").nth(place)).to_contain_text(f"{right} of 10 right")
+    bodies = page.locator("#detail tbody")
+    expect(bodies.filter(has_text="random").locator("tr")).to_have_count(1)
+    expect(bodies.filter(has_text="random")).to_contain_text("every view")
+    expect(bodies.filter(has_text="embedding").locator("tr")).to_have_count(5)
+    page.locator("#by-model").select_option("random")
+    expect(page.locator("[role=option]").first).to_contain_text("of 5 right")
+
+
+def test_items_are_sorted_by_margin_disagreement_and_sure_mistakes(browser: Browser, tmp_path: Path) -> None:
+    scores = {
+        "near": ([0.1, 0.0], [50.0, 0.0]),
+        "far": ([3.0, 0.0], [300.0, 0.0]),
+        "apart": ([2.0, 0.0], [0.0, 200.0]),
+        "mistaken": ([0.0, 1.0], [0.0, 900.0]),
+    }
+    items = [
+        item_card(
+            RatedItem(id=name, user_id=user, prompt="?", responses=("tea", "coffee"), preferred=0), [0, 1], {},
+            [("small", "none", Rating(scores=small)), ("large", "none", Rating(scores=large)),
+             ("random", "none", Rating(scores=[0.0, 1.0]))],
+        )
+        for user, (name, (small, large)) in zip("dcba", scores.items(), strict=True)
+    ]  # fmt: skip
+    path = tmp_path / "sorted.html"
+    path.write_text(render_page(sample_summary(), items), encoding="utf-8")
+    found = Opened(browser, path)
+    firsts = {"close": "near", "divided": "apart", "sure": "mistaken", "wrong": "mistaken", "user": "mistaken"}
+    for order, first in firsts.items():
+        found.page.locator("#sort").select_option(order)
+        expect(found.page.locator("#detail h3")).to_have_text(first)
+    found.page.locator("#sort").select_option("close")
+    found.page.locator("#by-model").select_option("small")
+    expect(found.page.locator("[role=option]").first).to_contain_text("margin 0.1")
+    assert found.errors == []
+    found.context.close()
+
+
+def test_the_words_of_a_judge_stand_with_each_item(browser: Browser, tmp_path: Path) -> None:
+    item = RatedItem(id="i", user_id="u", prompt="?", responses=("tea", "coffee"), preferred=0)
+    raw = '{"judge":["Tea suits them. [[A]]","\\"Tea\\" again: [[B]]"],"responses":2}'
+    card = item_card(item, [0, 1], {}, [("judge:small", "none", Rating(scores=[1.0, 0.0], raw=raw))])
+    path = tmp_path / "judged.html"
+    path.write_text(render_page(sample_summary(), [card]), encoding="utf-8")
+    found = Opened(browser, path)
+    found.page.get_by_text("its own words").click()
+    words = found.page.get_by_role("region", name="The model's own words")
+    expect(words).to_contain_text("Text 1 as A, text 2 as B: Tea suits them. [[A]]")
+    expect(words).to_contain_text('Text 2 as A, text 1 as B: "Tea" again: [[B]]')
+    found.context.close()
+
+
+def test_a_plot_is_saved_as_svg_and_png(opened: Opened, tmp_path: Path) -> None:
+    page = opened.page
+    button = page.get_by_role("button", name="Save Accuracy of each reward model under each view as")
+    files = []
+    for place in range(2):
+        with page.expect_download() as waiting:
+            button.nth(place).click()
+        files.append(tmp_path / waiting.value.suggested_filename)
+        waiting.value.save_as(files[-1])
+    vector, pixels = files
+    assert (vector.suffix, pixels.suffix) == (".svg", ".png")
+    drawn = ElementTree.fromstring(vector.read_text(encoding="utf-8"))
+    texts = [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    shown = page.locator(".drawing").first.locator("text").all_text_contents()
+    assert {"embedding", "judge:small", "posts:5", "oracle", "chance"} <= set(texts)
+    assert all(any(text in whole for whole in shown) or text in {*VIEWS, "chance"} for text in texts if text)
+    assert not [element for element in drawn.iter() if "class" in element.attrib or "var(" in str(element.attrib)]
+    assert not [value for element in drawn.iter() for value in element.attrib.values() if value.endswith("%")]
+    assert pixels.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    width = int.from_bytes(pixels.read_bytes()[16:20])
+    assert width == 2 * int(drawn.attrib["width"]) > 1600
+
+
 def test_tab_reaches_every_control(opened: Opened) -> None:
     page = opened.page
     reached = set()
-    for _ in range(80):
+    for _ in range(120):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.id || document.activeElement.className"))
     assert {

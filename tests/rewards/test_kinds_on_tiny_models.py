@@ -230,9 +230,9 @@ def test_the_longest_response_is_the_one_with_most_tokens(tiny_models: TinyModel
 # What is refused.
 
 
-def test_likelihood_needs_a_model_of_ones_own() -> None:
-    with pytest.raises(PalateError, match="a chat server does not tell"):
-        make_reward_model("likelihood:m,url=http://127.0.0.1:9/v1")
+def test_likelihood_behind_a_server_needs_the_tokenizer(tmp_path: Path) -> None:
+    with pytest.raises(PalateError, match="there is no folder"):
+        make_reward_model(f"likelihood:m,url=http://127.0.0.1:9/v1,tokenizer={tmp_path / 'none'}")
 
 
 @pytest.mark.parametrize(

@@ -253,3 +253,10 @@ def test_general_quality_waits_for_the_whole(three: list[Path]) -> None:
     folder = three[0].parents[2]
     done = palate(*command("eval", folder), "--shard", "1/3", "--general", "convarg", cwd=folder)
     assert done.returncode == 2 and "merge the shards first" in " ".join(done.stderr.split())
+
+
+def test_a_part_is_not_logged_as_the_run(tmp_path: Path) -> None:
+    folder = place(tmp_path, "one")
+    done = palate("eval", "letters", *RM, "--shard", "1/3", "--log", "./mine.py:Nothing", cwd=folder)
+    assert done.returncode == 2
+    assert "without --shard" in done.stderr

@@ -292,7 +292,7 @@ def test_a_benchmark_or_a_model_that_changed_is_another_study(tmp_path: Path) ->
 
 def test_who_stops_it_goes_on_later(tmp_path: Path, policy: str) -> None:
     (tmp_path / "own.py").write_text(
-        PLUG_INS.replace('"not today"', '"x"').replace("raise", "import time; time.sleep(60); raise")
+        PLUG_INS.replace('"not today"', '"x"').replace("raise", "import time; time.sleep(3600); raise")
     )
     (tmp_path / "shy").touch()
     (tmp_path / "plan.toml").write_text(model("random") + model("./own.py:Shy", name="shy") + predictor())

@@ -46,6 +46,7 @@ from palate.audit._run import audit_run
 from palate.audit._run_results import Gap, Harm, HarmedUser, Hidden, RunAudit, SliceGain
 from palate.audit._selftest import SelfTest, Tried, selftest, selftest_document
 from palate.audit._stability import SplitHalf, Stability, UsersNeeded
+from palate.audit._values import Coverage, ValueShare, measure_values
 
 __all__ = [
     "CONTRADICTION",
@@ -60,6 +61,7 @@ __all__ = [
     "CellSize",
     "Claim",
     "Conflicts",
+    "Coverage",
     "Design",
     "Field",
     "Gap",
@@ -86,6 +88,7 @@ __all__ = [
     "Telling",
     "Tried",
     "UsersNeeded",
+    "ValueShare",
     "audit",
     "audit_benchmark",
     "audit_docket",
@@ -97,6 +100,7 @@ __all__ = [
     "general_pairs",
     "label_error",
     "measure_general",
+    "measure_values",
     "plan_collection",
     "plan_document",
     "selftest",

@@ -24,6 +24,7 @@ def audit(
     impersonal: bool | None = None,
     claimed: float | None = None,
     run: str | Path | None = None,
+    values: bool = False,
     seed: int = 0,
     runs: str | Path | None = None,
     data_dir: str | Path | None = None,
@@ -36,6 +37,8 @@ def audit(
             raise PalateError(
                 f"{target} is a run. Name the benchmark first and the run after it: palate audit DATA --run {target}"
             )
+        if values:
+            raise PalateError(f"{target} is a run; values are looked for in the prompts of a benchmark")
         return audit_run(folder, least=least, users=users, seed=seed, progress=progress)
     if users:
         raise PalateError(f"{target} is not a run; users can be named in the audit of a run only")
@@ -46,6 +49,7 @@ def audit(
             impersonal=impersonal,
             claimed=claimed,
             run=run,
+            values=values,
             seed=seed,
             runs=runs,
             data_dir=data_dir,

@@ -17,6 +17,7 @@ from palate.audit._controls import Measured, luck, luck_of_strangers, measure_co
 from palate.audit._habits import measure_lengths, measure_positions
 from palate.audit._headroom import measure_headroom
 from palate.audit._leaks import find_leaks
+from palate.audit._values import Coverage, measure_values
 from palate.data import check_benchmark, is_nobody, load_benchmark
 from palate.evaluation import SMALLEST_GROUP, Ratings
 from palate.records import Benchmark, PalateError
@@ -31,6 +32,7 @@ def audit_benchmark(
     impersonal: bool | None = None,
     claimed: float | None = None,
     run: str | Path | None = None,
+    values: bool = False,
     seed: int = 0,
     runs: str | Path | None = None,
     data_dir: str | Path | None = None,
@@ -41,6 +43,7 @@ def audit_benchmark(
     The impersonal model is trained where it can be; with `impersonal` true it must be, with false it is not.
     `claimed` is an accuracy that somebody published of this benchmark, `run` the folder of an evaluation on it: the
     audit then says how much of the gain over guessing survives.
+    With `values`, an encoder says which of Schwartz's ten values the prompts touch.
     With `runs`, the ratings of the controls are kept in that folder, and calling it again resumes;
     without, they are thrown away.
     """
@@ -58,7 +61,11 @@ def audit_benchmark(
     else:
         with TemporaryDirectory(prefix="palate-audit-") as place:
             measured = _measure(loaded, Path(place), seed, progress, impersonal=impersonal)
-    return _audit(loaded, measured, faults, least=least, claimed=claimed, run=run, seed=seed, progress=progress)
+    prompts = (item.prompt for item in loaded.comparisons)
+    coverage = measure_values(prompts, seed=seed, progress=progress) if values else None
+    return _audit(
+        loaded, measured, faults, coverage, least=least, claimed=claimed, run=run, seed=seed, progress=progress
+    )
 
 
 def check_least(least: int) -> None:
@@ -107,6 +114,7 @@ def _audit(
     benchmark: Benchmark,
     models: _Models,
     faults: list[str],
+    values: Coverage | None,
     *,
     least: int,
     claimed: float | None,
@@ -143,6 +151,7 @@ def _audit(
         without_artefacts=missing,
         claims=claims,
         headroom=measure_headroom(ratings, [(rm, "none", own) for rm, own in impersonal.credits.items()], seed),
+        values=values,
         luck=luck(ratings, seed),
         luck_unshared=luck_of_strangers(ratings),
         conflicts=find_conflicts(ratings, seed),

@@ -48,6 +48,7 @@ def benchmark_document(audit: BenchmarkAudit) -> Document:
             *_artefacts(audit),
             _headroom(audit),
             _conflicts(audit),
+            *_values(audit),
             _habits(audit),
             _amounts(audit),
             _leaks(audit),
@@ -224,6 +225,34 @@ def _conflicts(audit: BenchmarkAudit) -> Section:
             ("the difference", f"{points(own.own - own.others)} {more}"),
         ]
     return _facts("Do users want different things of the same pair?", "Conflicts", rows)
+
+
+def _values(audit: BenchmarkAudit) -> Iterator[Section]:
+    found = audit.values
+    if found is None:
+        return
+    titles = ("value", "prompts", "95%", "", "called\nso", "known when\nheld out", "false\nalarms")
+    rows = [
+        (
+            one.value,
+            percent(one.share),
+            percent_interval(one.low, one.high),
+            one.verdict,
+            percent(one.seen),
+            percent(one.recall),
+            percent(one.false_alarms),
+        )
+        for one in found.values
+    ]
+    notes = [
+        f"Schwartz's ten values in {found.prompts:,} of {found.of:,} different prompts, by {found.encoder}: a prompt "
+        "has the value whose anchors are nearest, or none. prompts is corrected by how often a value is known and "
+        f"falsely seen in {found.anchors:,} anchors, each held out ({percent(found.right)} of them are read right).",
+        "The rule was chosen on the same anchors, so its error is a little too good. They are English and were written "
+        "for palate. A prompt that touches several values counts for one, "
+        "and prompts unlike all anchors can be misread more often than the anchors.",
+    ]
+    yield _section("Which values the prompts touch", "Values", Table(titles=titles, words=1, rows=rows), notes)
 
 
 def _habits(audit: BenchmarkAudit) -> Section:

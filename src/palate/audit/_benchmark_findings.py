@@ -52,7 +52,7 @@ def _nobody(audit: BenchmarkAudit) -> Iterator[Finding]:
         "The data names no people. No accuracy on it shows that a model knows anybody: the same response is right for "
         "everybody, a model that serves one person well looks like one that serves another, and who is served worse "
         "cannot be seen.",
-        "Add the column of the person who chose: FILE,user=COLUMN.",
+        "Add the column of the person who chose: FILE,user=COLUMN. Which values its prompts touch: add --values.",
     )
     found = audit.conflicts
     if found.shared:
@@ -68,6 +68,30 @@ def _nobody(audit: BenchmarkAudit) -> Iterator[Finding]:
             "Every pair was labelled once, so how far the labels would hold for other people is not known.",
             "Let several people label a sample of the pairs.",
         )
+
+
+def _values(audit: BenchmarkAudit) -> Iterator[Finding]:
+    """Which values the prompts touch, and which a model could lack without anybody seeing it here."""
+    found = audit.values
+    if found is None:
+        return
+    by = {
+        verdict: [f"{one.value} ({percent(one.share)})" for one in found.values if one.verdict == verdict]
+        for verdict in ("touched", "thin")
+    }
+    absent = [f"{one.value} (at most {percent(one.high)})" for one in found.values if one.verdict == "not seen"]
+    said = [
+        f"{what}: {', '.join(names)}."
+        for what, names in (("Prompts touch", by["touched"]), ("Thin", by["thin"]), ("Not seen", absent))
+        if names
+    ]
+    yield Finding(
+        "note",
+        " ".join([*said, f"The encoder reads {percent(found.right)} of its anchors right when they are held out."]),
+        "What a model makes of values that are thin or not seen cannot be told from these data."
+        if by["thin"] or absent
+        else "",
+    )
 
 
 def _claims(audit: BenchmarkAudit) -> Iterator[Finding]:
@@ -405,6 +429,7 @@ def _groups(audit: BenchmarkAudit) -> Iterator[Finding]:
 
 
 _RULES: tuple[Callable[[BenchmarkAudit], Iterator[Finding]], ...] = (
+    _values,
     _conflicts,
     _artefacts,
     _controls,
@@ -419,4 +444,8 @@ _RULES: tuple[Callable[[BenchmarkAudit], Iterator[Finding]], ...] = (
     _amounts,
     _groups,
 )
-_RULES_WITHOUT_PEOPLE: tuple[Callable[[BenchmarkAudit], Iterator[Finding]], ...] = (_artefacts, _controls)
+_RULES_WITHOUT_PEOPLE: tuple[Callable[[BenchmarkAudit], Iterator[Finding]], ...] = (
+    _values,
+    _artefacts,
+    _controls,
+)

@@ -9,6 +9,7 @@ import msgspec
 
 from palate.audit._artefacts import Artefacts
 from palate.audit._claims import Claim
+from palate.audit._values import Coverage
 from palate.report import Finding
 from palate.stats import Estimate
 
@@ -292,6 +293,8 @@ class BenchmarkAudit(msgspec.Struct, frozen=True, kw_only=True):
     claims: list[Claim]
     """What survives of the accuracy that was claimed, or of the models of the run; empty where nothing was given."""
     headroom: Headroom
+    values: Coverage | None
+    """Which values the prompts touch; empty where it was not asked for."""
     luck: float
     """Standard deviation of the accuracy of coins that give every text one score: how far from guessing a model that
     ignores the user gets by luck, because users judge the same texts."""

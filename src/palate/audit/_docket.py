@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +25,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     audit: BenchmarkAudit | None
     failed: str | None
     """Why there is no audit."""
+    command: str
+    """What prints the whole audit."""
 
 
 def audit_docket(
@@ -38,15 +41,17 @@ def audit_docket(
     """Audit one benchmark after the other; one that cannot be audited is named with the reason, and stops no other."""
     if not targets:
         raise PalateError("name the benchmarks of the docket, such as: palate audit --docket mini sim")
+    flags = (" --no-impersonal" if impersonal is False else "") + (f" --seed {seed}" if seed else "")
     cases = []
     for target in targets:
+        command = f"palate audit {shlex.quote(target)}{flags}"
         try:
             found = audit_benchmark(
                 target, impersonal=impersonal, seed=seed, runs=runs, data_dir=data_dir, progress=progress
             )
-            cases.append(Case(target=target, audit=found, failed=None))
+            cases.append(Case(target=target, audit=found, failed=None, command=command))
         except PalateError as error:
-            cases.append(Case(target=target, audit=None, failed=str(error)))
+            cases.append(Case(target=target, audit=None, failed=str(error), command=command))
     return cases
 
 
@@ -55,9 +60,9 @@ def docket_document(cases: Sequence[Case]) -> Document:
     titles = ("benchmark", "people", "items", "chance", "arte-\nfacts", "95%", "none", "stran-\nger", "head-\nroom")
     rows = [(case.target, *_row(case.audit)) for case in cases if case.audit]
     verdicts = Table(
-        titles=("benchmark", "verdict"),
-        words=2,
-        rows=[(case.target, verdict(case.audit)) for case in cases if case.audit],
+        titles=("benchmark", "verdict", "command"),
+        words=3,
+        rows=[(case.target, verdict(case.audit) if case.audit else "Not audited.", case.command) for case in cases],
     )
     notes = [
         "artefacts: a model that reads the responses and nothing else, on people and prompts it has not seen. none: "

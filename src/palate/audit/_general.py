@@ -43,6 +43,9 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Literal["kept", "lost", "changed", "not known"]
     """`kept`: the interval lies within the margin. `lost`: it lies below zero and reaches beyond the margin, or lies
     beyond it. `changed`: the same above zero. `not known`: the interval holds zero and is wider than the margin."""
+    better: int
+    worse: int
+    """Users whose own accuracy on the general pairs is higher, or lower, with their profile."""
     worst_before: WorstTenth | None
     worst_after: WorstTenth | None
     """The tenth of users served worst; null with fewer than 50 users."""
@@ -77,6 +80,8 @@ def measure_general(
     """Ask each user's models about general pairs, with and without the profile; it resumes like an evaluation."""
     if not 0 < margin < 1:
         raise PalateError(f"a margin is a share between 0 and 1, such as 0.02 for 2 points; {margin:g} was given")
+    if users < 1 or pairs < 1:
+        raise PalateError(f"general quality needs at least one user and one pair; {users} and {pairs} were given")
     personal = [view for view in views if view != "none"]
     if not personal:
         raise PalateError("general quality is measured with and without a profile, and no view shows one")
@@ -156,6 +161,7 @@ def _kept(ratings: Ratings, halves: Halves, rm: str, view: str, margin: float, s
     [change] = paired_differences(
         [ratings.mean(after - before, both, within=GAIN)], Resamples(ratings.n_clusters, seed=seed)
     )
+    by_user = np.bincount(ratings.users[both], weights=(after - before)[both])
     return Kept(
         rm=rm,
         view=view,
@@ -164,6 +170,8 @@ def _kept(ratings: Ratings, halves: Halves, rm: str, view: str, margin: float, s
         low=change.low,
         high=change.high,
         verdict=judge_change(change.low, change.high, margin),
+        better=int((by_user > 0).sum()),
+        worse=int((by_user < 0).sum()),
         worst_before=halves.worst_tenth(before),
         worst_after=halves.worst_tenth(after),
     )
@@ -188,21 +196,38 @@ def judge_change(
 
 def general_document(found: GeneralQuality) -> Document:
     """One row for each model and view."""
-    titles = ("model", "view", "before", "after", "change", "95%", "verdict", "worst\nbefore", "worst\nafter")
-    rows = [
-        (
-            _short(one.rm),
-            one.view,
-            percent(one.before),
-            percent(one.after),
-            points(one.after - one.before),
-            points_interval(one.low, one.high),
-            one.verdict,
-            percent(one.worst_before.accuracy) if one.worst_before else ABSENT,
-            percent(one.worst_after.accuracy) if one.worst_after else ABSENT,
-        )
-        for one in found.kept
-    ]
+    changes = Table(
+        titles=("model", "view", "before", "after", "change", "95%", "verdict"),
+        words=2,
+        rows=[
+            (
+                _short(one.rm),
+                one.view,
+                percent(one.before),
+                percent(one.after),
+                points(one.after - one.before),
+                points_interval(one.low, one.high),
+                one.verdict,
+            )
+            for one in found.kept
+        ],
+    )
+    users = Table(
+        titles=("model", "view", "users\nup", "users\ndown", "no\nchange", "worst tenth\nbefore", "worst tenth\nafter"),
+        words=2,
+        rows=[
+            (
+                _short(one.rm),
+                one.view,
+                f"{one.better:,}",
+                f"{one.worse:,}",
+                f"{found.users - one.better - one.worse:,}",
+                percent(one.worst_before.accuracy) if one.worst_before else ABSENT,
+                percent(one.worst_after.accuracy) if one.worst_after else ABSENT,
+            )
+            for one in found.kept
+        ],
+    )
     margin = points(found.margin).removeprefix("+")
     lost = [f"{_short(one.rm)} with {one.view}" for one in found.kept if one.verdict == "lost"]
     unknown = [f"{_short(one.rm)} with {one.view}" for one in found.kept if one.verdict == "not known"]
@@ -211,18 +236,23 @@ def general_document(found: GeneralQuality) -> Document:
         findings.append(Finding("warning", f"General quality is lost by {', '.join(lost)}."))
     if unknown:
         findings.append(
-            Finding("note", f"Not known to within {margin} points: {', '.join(unknown)}.", "Ask more users or pairs.")
+            Finding(
+                "note",
+                f"Not known to within {margin} points: {', '.join(unknown)}.",
+                "Ask more users or pairs: --general-users, --general-pairs.",
+            )
         )
     if not lost and not unknown:
         findings.append(Finding("good", f"General quality changes by less than {margin} points."))
     note = (
         f"Each user is asked about {found.general} with no profile and with their own. kept: the whole interval lies "
-        f"within {margin} points of no change. worst: the tenth of users served worst, picked on half of their pairs."
+        f"within {margin} points of no change. up, down: users whose own accuracy rises or falls. worst tenth: the "
+        "users served worst, picked on half of their pairs and measured on the other."
     )
     section = Section(
         title="Is what everybody wants still known?",
         name="General",
-        blocks=[Table(titles=titles, words=2, rows=rows), Note(note)],
+        blocks=[changes, users, Note(note)],
         terminal=True,
     )
     return Document(

@@ -107,6 +107,7 @@ app.command("palate.cli.leaderboard:leaderboard", group=SHARE, help="Rank the mo
 app.command("palate.cli.runs:runs", group=SHARE, help="List the runs of a folder.")
 app.command("palate.cli.list:list_names", name="list", help="List everything that you can name, with a description.")
 app.command("palate.cli.doctor:doctor", help="Show what this machine can run.")
+app.command("palate.cli.completion:completion", help="Print what lets your shell complete commands with Tab.")
 
 privacy = App(
     name="privacy",

@@ -88,7 +88,17 @@ class RunOptions(SeedOptions):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class ShardOptions(RunOptions):
+class LoggedRunOptions(RunOptions):
+    """The same for runs whose numbers can be logged elsewhere too."""
+
+    log: Many = None
+    """Log the numbers, without single users, to `wandb`, `mlflow`, `tensorboard` or `./file.py:Name`; may be
+    repeated."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ShardOptions(LoggedRunOptions):
     """Where a run goes, how it is drawn, and how much of it is measured here."""
 
     shard: str | None = None
@@ -129,3 +139,7 @@ class GeneralOptions:
     profile. Where several people judged a pair, what most chose counts."""
     margin: float = 0.02
     """Change of general accuracy that still counts as none, such as 0.02 for 2 points."""
+    general_users: int = 60
+    """Users, at most, who are asked about general pairs."""
+    general_pairs: int = 20
+    """General pairs, at most, that each of them is asked about. More of either narrow the interval."""

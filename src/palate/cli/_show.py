@@ -20,8 +20,8 @@ from rich.progress import (
 from palate.report import make_console
 
 if TYPE_CHECKING:
-    from palate.cli._options import GeneralOptions, RunOptions
-    from palate.runs import RunSummary
+    from palate.cli._options import GeneralOptions, LoggedRunOptions
+    from palate.runs import Logger, RunSummary
 
 Settings = ParamSpec("Settings")
 SummaryType = TypeVar("SummaryType", bound="RunSummary")
@@ -77,12 +77,13 @@ def show(summary: RunSummary, *, json: bool, users: bool = True) -> None:
 
 
 def measure_and_show(
-    run: RunOptions, measure: Callable[Settings, SummaryType], *args: Settings.args, **kwargs: Settings.kwargs
+    run: LoggedRunOptions, measure: Callable[Settings, SummaryType], *args: Settings.args, **kwargs: Settings.kwargs
 ) -> SummaryType:
-    """Measure with a bar, write the report of the run, and print it."""
+    """Measure with a bar, write the report of the run, print it, and log it where that was asked for."""
     from palate.records import PalateError
     from palate.runs import measure_on_cluster
 
+    loggers = loggers_of(run)
     with progress_bar(show=not run.json) as progress:
         given: dict[str, Any] = {**kwargs, **run.given, "progress": progress}
         if cluster := getattr(run, "cluster", None):
@@ -102,10 +103,36 @@ def measure_and_show(
             f"--out {run.out}",
             file=sys.stderr,
         )
+    log(summary, loggers)
     return summary
 
 
-def show_general(general: GeneralOptions, run: RunOptions, folder: str, benchmark: str, models: Sequence[str]) -> None:
+def loggers_of(run: LoggedRunOptions) -> dict[str, Logger]:
+    """What --log names; a missing package is said before anything is measured."""
+    from palate.records import PalateError
+    from palate.runs import make_loggers
+
+    if run.log and getattr(run, "shard", None):
+        raise PalateError(
+            "--log with --shard would log a part as if it were the run. Merge the shards, then give the same command "
+            "with --log and without --shard: it measures nothing again."
+        )
+    return make_loggers(run.log or [])
+
+
+def log(summary: RunSummary, loggers: dict[str, Logger]) -> None:
+    """Log the numbers of a run, and say on standard error where they are."""
+    if not loggers:
+        return
+    from palate.runs import log_run, open_run
+
+    for place in log_run(open_run(Path(summary.run), check=False), summary, loggers):
+        print(f"Logged to {place}", file=sys.stderr)  # noqa: T201
+
+
+def show_general(
+    general: GeneralOptions, run: LoggedRunOptions, folder: str, benchmark: str, models: Sequence[str]
+) -> None:
     """Measure general quality with the views of a run, keep it there as general.json, and print it."""
     if general.general is None:
         return
@@ -115,10 +142,19 @@ def show_general(general: GeneralOptions, run: RunOptions, folder: str, benchmar
     from palate.runs import open_run
 
     views = [view.name for view in open_run(Path(folder), EVALUATION).settings.views if view.is_profile]
-    given = {name: value for name, value in run.given.items() if name != "shard"}
     with progress_bar(show=not run.json) as progress:
         found = measure_general(
-            benchmark, general.general, models, views, margin=general.margin, **given, progress=progress
+            benchmark,
+            general.general,
+            models,
+            views,
+            margin=general.margin,
+            users=general.general_users,
+            pairs=general.general_pairs,
+            seed=run.seed,
+            out=run.out,
+            data_dir=run.data,
+            progress=progress,
         )
     write_general(found, folder)
     if not run.json:

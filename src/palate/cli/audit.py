@@ -22,6 +22,7 @@ def audit(
     docket: Flag = False,
     claimed: float | None = None,
     run: Path | None = None,
+    values: Flag = False,
     least: int = 5,
     users: Flag = False,
     impersonal: bool | None = None,
@@ -41,6 +42,9 @@ def audit(
         An accuracy that somebody published on this benchmark, such as 0.86: how much of it survives?
     run
         A run of `palate eval` or `palate train` on this benchmark: how much of its models' gain survives?
+    values
+        Say which of Schwartz's ten values the prompts touch, and which are thin or absent. Needs the encoder minilm;
+        benchmarks only.
     least
         Smallest group: groups with fewer users count as thin, and in the audit of a run are merged.
     users
@@ -59,8 +63,8 @@ def audit(
     from palate.records import PalateError
     from palate.report import make_console, print_document
 
-    if docket and (claimed is not None or run or users):
-        raise PalateError("a docket takes benchmarks only: leave out --claimed, --run and --users")
+    if docket and (claimed is not None or run or users or values):
+        raise PalateError("a docket takes benchmarks only: leave out --claimed, --run, --values and --users")
     if not docket and len(targets) != 1:
         raise PalateError("name one benchmark or run, or add --docket for a table of several benchmarks")
     with progress_bar(show=not options.json) as progress:
@@ -73,6 +77,7 @@ def audit(
                 targets[0],
                 claimed=claimed,
                 run=run,
+                values=values,
                 least=least,
                 users=users,
                 impersonal=impersonal,

@@ -16,11 +16,12 @@ KINDS = {
     "retrievers": "palate.views:RETRIEVERS",
     "data": "palate.data:LOADERS",
     "experiments": "palate.runs:EXPERIMENTS",
+    "loggers": "palate.runs:LOGGERS",
 }
 
 
 def list_names(
-    kind: Literal["rm", "views", "critics", "methods", "retrievers", "data", "experiments"] | None = None,
+    kind: Literal["rm", "views", "critics", "methods", "retrievers", "data", "experiments", "loggers"] | None = None,
     /,
     *,
     options: JsonOption = JSON,
@@ -30,7 +31,8 @@ def list_names(
     Parameters
     ----------
     kind
-        `rm` (for `--rm`), `views`, `critics`, `methods`, `retrievers`, `data` or `experiments` (kinds of run).
+        `rm` (for `--rm`), `views`, `critics`, `methods`, `retrievers`, `data`, `experiments` (kinds of run)
+        or `loggers`.
     """
     from rich.table import Table
     from rich.text import Text

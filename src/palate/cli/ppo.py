@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from palate.cli._options import RunOptions, ViewOptions
+from palate.cli._options import LoggedRunOptions, ViewOptions
 from palate.downstream import CHECKPOINT_EVERY, Training
 from palate.records import printable
 
@@ -22,7 +22,7 @@ class TrainingOptions(Training):
     """Texts for each prompt; `rloo` needs two at least."""
 
 
-TRAINING, VIEWS, RUN = TrainingOptions(), ViewOptions(), RunOptions()
+TRAINING, VIEWS, RUN = TrainingOptions(), ViewOptions(), LoggedRunOptions()
 
 
 def ppo(
@@ -37,7 +37,7 @@ def ppo(
     training: TrainingOptions = TRAINING,
     checkpoint_every: int = CHECKPOINT_EVERY,
     views: ViewOptions = VIEWS,
-    run: RunOptions = RUN,
+    run: LoggedRunOptions = RUN,
 ) -> None:
     """Train a policy with the reward of any reward model, and let a critic judge it on held-out users.
 
@@ -61,10 +61,11 @@ def ppo(
     checkpoint_every
         Steps between checkpoints.
     """
-    from palate.cli._show import show
+    from palate.cli._show import log, loggers_of, show
     from palate.downstream import is_main_process, watching
     from palate.downstream import ppo as train
 
+    loggers = loggers_of(run)
     with watching(show=not run.json) as watched:
         summary = train(
             benchmark,
@@ -83,3 +84,4 @@ def ppo(
         )
     if is_main_process():
         show(summary, json=run.json)
+        log(summary, loggers)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from palate.cli._options import Many, RunOptions, SamplingOptions, ViewOptions
+from palate.cli._options import LoggedRunOptions, Many, SamplingOptions, ViewOptions
 
 
 @Parameter(name="*")
@@ -25,7 +25,7 @@ class ReachSampling(SamplingOptions):
     """Maximum number of tokens of a text."""
 
 
-SAMPLING, VIEWS, RUN = ReachSampling(), ViewOptions(), RunOptions()
+SAMPLING, VIEWS, RUN = ReachSampling(), ViewOptions(), LoggedRunOptions()
 
 
 def reach(
@@ -40,7 +40,7 @@ def reach(
     sketch: int | None = None,
     sampling: ReachSampling = SAMPLING,
     views: ViewOptions = VIEWS,
-    run: RunOptions = RUN,
+    run: LoggedRunOptions = RUN,
 ) -> None:
     """Measure how far a policy could follow each reward, and what that would bring people, before training.
 

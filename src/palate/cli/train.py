@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from cyclopts.types import NonNegativeInt
 
-from palate.cli._options import GeneralOptions, Many, RunOptions
+from palate.cli._options import GeneralOptions, LoggedRunOptions, Many
 from palate.records import printable
 
 if TYPE_CHECKING:
     from palate.evaluation import Summary
     from palate.personal import CurvePoint
 
-RUN, GENERAL = RunOptions(), GeneralOptions()
+RUN, GENERAL = LoggedRunOptions(), GeneralOptions()
 
 
 def train(
@@ -35,7 +35,7 @@ def train(
     delta: float = 1e-5,
     noise_seed: NonNegativeInt | None = None,
     general: GeneralOptions = GENERAL,
-    run: RunOptions = RUN,
+    run: LoggedRunOptions = RUN,
 ) -> None:
     """Train reward models that know the user, and measure them on what they were not trained on.
 

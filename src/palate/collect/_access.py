@@ -260,9 +260,9 @@ class RateLimit:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def wait(self, key: str) -> int:
-        """Take one; 0 where it was free, otherwise the seconds to wait."""
-        return self._ask(key, 1)
+    def wait(self, key: str, taken: int = 1) -> int:
+        """Take one or more; 0 where there was one left, otherwise the seconds to wait."""
+        return self._ask(key, taken)
 
     def waiting(self, key: str) -> int:
         """The same without taking one."""

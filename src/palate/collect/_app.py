@@ -50,8 +50,8 @@ DIMENSION_WORDS = {
     "personal fit": "How well does it fit this person?",
 }
 OPEN = frozenset({
-    "/", "/code", "/j/{token}", "/withdraw/{token}", "/static/{name}", "/health", "/widget.js", "/widget-demo",
-    "/widget-demo.js", "/api/widget", "/api/widget/forget",
+    "/", "/code", "/j/{token}", "/withdraw/{token}", "/static/{name}", "/offline.js", "/health", "/widget.js",
+    "/widget-demo", "/widget-demo.js", "/api/widget", "/api/widget/forget",
 })  # fmt: skip
 """What anybody may ask for; everything else needs a session with the right role."""
 
@@ -152,6 +152,7 @@ class Context:
         self.requests = RateLimit(per_minute=600, burst=300)
         self.prompts = RateLimit(per_minute=6, burst=6)
         self.widget = RateLimit(per_minute=60, burst=60)
+        self.bytes = RateLimit(per_minute=2**20, burst=2**24)
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(PAGES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
             lstrip_blocks=True,
@@ -189,7 +190,7 @@ def allowed(context: Context, *roles: Role, writes: bool = False) -> Callable[[R
             raise HTTPException(401, "Please come in by your link or code first.")
         if who.role not in roles:
             raise HTTPException(403, "You may not use this page.")
-        if seconds := context.requests.wait(who.session):
+        if seconds := context.requests.wait(who.participant):
             raise HTTPException(429, "Too many requests. Please wait a moment.", {"Retry-After": str(seconds)})
         if writes:
             _same_site(request)
@@ -364,6 +365,11 @@ def _add_entry(app: FastAPI, context: Context) -> None:
             (PAGES / name).read_bytes(), media_type=STATIC[name], headers={"cache-control": "max-age=86400"}
         )
 
+    @app.get("/offline.js", response_class=Response)
+    def offline() -> Response:
+        """What a browser shows when a page is loaded again without a network."""
+        return Response((PAGES / "offline.js").read_bytes(), media_type="text/javascript")
+
     @app.get("/health")
     def health() -> dict[str, str]:
         """That the server and its database answer."""
@@ -388,8 +394,7 @@ def _add_participant(app: FastAPI, context: Context) -> None:
         """Record that somebody agrees."""
         if agreed != "yes":
             return RedirectResponse("/consent", 303)
-        if not context.journey.is_full(who.participant):
-            context.journey.agree(who.participant)
+        context.journey.agree(who.participant)
         return RedirectResponse("/", 303)
 
     @app.get("/t/{name}", response_class=HTMLResponse)
@@ -456,8 +461,9 @@ def _add_api(app: FastAPI, context: Context) -> None:
     @app.post("/api/events")
     def save(who: write, sent: EventsIn) -> SavedOut:
         """Save answers, edits and undos. When this says `saved`, they are on disk."""
-        if who.consent is None:
-            raise HTTPException(403, "Please agree to take part first.")
+        _with_consent(context, who)
+        if seconds := context.bytes.wait(who.participant, len(sent.model_dump_json())):
+            raise HTTPException(429, "That is a lot of text. Please wait.", {"Retry-After": str(seconds)})
         saved, refused = context.journey.save(who.participant, [one.sent() for one in sent.events])
         return SavedOut(saved=saved, refused=[RefusalOut(id=one.id, why=one.why) for one in refused])
 
@@ -471,7 +477,7 @@ def _add_api(app: FastAPI, context: Context) -> None:
             return _shown(task, known)
         if context.journey.state(who.participant, task).finished:
             raise HTTPException(409, "You have written all prompts already.")
-        if seconds := context.prompts.wait(who.session):
+        if seconds := context.prompts.wait(who.participant):
             raise HTTPException(429, "Please wait a moment before the next prompt.", {"Retry-After": str(seconds)})
         seed = int(hashlib.sha256(sent.id.encode()).hexdigest()[:7], 16)
         try:
@@ -497,9 +503,14 @@ def _add_api(app: FastAPI, context: Context) -> None:
         return ProfileOut(profile=[show(line, markdown=False) for line in lines])
 
 
-def _agreed(context: Context, who: Visitor, name: str) -> Task:
-    if who.consent is None:
+def _with_consent(context: Context, who: Visitor) -> None:
+    """Nothing is asked of anybody who has not agreed to the consent text as it is now."""
+    if who.consent != context.project.consent.version:
         raise HTTPException(403, "Please agree to take part first.")
+
+
+def _agreed(context: Context, who: Visitor, name: str) -> Task:
+    _with_consent(context, who)
     task = context.project.task(name)
     if task is None:
         raise HTTPException(404, "There is no such task.")

@@ -17,12 +17,14 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy import select
+from sqlalchemy.exc import DataError, IntegrityError, InterfaceError, ProgrammingError
 
 from palate.collect._access import Keys
 from palate.collect._database import Store, now
 from palate.collect._forget import note_forgotten
 from palate.collect._project import Project
-from palate.collect._tables import metadata
+from palate.collect._tables import metadata, sessions
+from palate.data import unpack
 from palate.records import PalateError
 
 FORMAT = 1
@@ -68,8 +70,8 @@ def restore(project: Project, store: Store, keys: Keys, file: Path, *, force: bo
     Whom a receipt names is noted for erasure in the same transaction, so that nobody comes back if the process ends
     here; `finish_erasures` does the rest.
     """
-    rows = list(_read(file))
-    header: Any = rows[0]
+    rows = _read(file)
+    header = rows[0] if rows else None
     if not isinstance(header, dict) or header.get("palate") != "collect" or header.get("format") != FORMAT:
         raise PalateError(f"{file} is not a backup of palate collect that this version can read")
     if header.get("project") != project.name:
@@ -82,9 +84,14 @@ def restore(project: Project, store: Store, keys: Keys, file: Path, *, force: bo
             raise PalateError(f"the database holds {held:,} answers already; --force replaces them with the backup")
         for table in reversed(metadata.sorted_tables):
             connection.execute(table.delete())
-        for name, values in rows[1:]:
-            connection.execute(tables[name].insert().values(**values))
-            counts[name] = counts.get(name, 0) + 1
+        for name, values in _known_rows(file, rows[1:]):
+            # a session is worth a sign-in to whoever wrote the file; people open their link again
+            if name != sessions.name:
+                try:
+                    connection.execute(tables[name].insert().values(**values))
+                except (IntegrityError, DataError, ProgrammingError, InterfaceError, OverflowError) as error:
+                    raise _misfit(file) from error
+                counts[name] = counts.get(name, 0) + 1
         if not store.sqlite:  # PostgreSQL counts on from where it was, not from what was put in
             for name, column in (("events", "sequence"), ("assignments", "number")):
                 top = select(sa.func.coalesce(sa.func.max(tables[name].c[column]), 0) + 1).scalar_subquery()
@@ -93,14 +100,28 @@ def restore(project: Project, store: Store, keys: Keys, file: Path, *, force: bo
     return counts
 
 
-def _read(file: Path) -> Iterator[Any]:
+def _known_rows(file: Path, rows: list[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Table and values of each row; PalateError where a row is of no table, or has a column that its table lacks."""
+    columns = {table.name: {column.name for column in table.columns} for table in metadata.sorted_tables}
+    for row in rows:
+        match row:
+            case [str(name), dict(values)] if name in columns and values.keys() <= columns[name]:
+                yield name, values
+            case _:
+                raise _misfit(file)
+
+
+def _misfit(file: Path) -> PalateError:
+    return PalateError(f"the backup {file} cannot be read, so nothing was changed: a row fits no table")
+
+
+def _read(file: Path) -> list[Any]:
     try:
-        with gzip.open(file, "rb") as stream:
-            lines = stream.read().splitlines(keepends=True)
+        lines = unpack(file.read_bytes(), file).splitlines(keepends=True)
         last = msgspec.json.decode(lines[-1])
         if last["sha256"] != hashlib.sha256(b"".join(lines[:-1])).hexdigest():
             raise ValueError("its lines were changed")
-        return (msgspec.json.decode(line) for line in lines[:-1])
+        return [msgspec.json.decode(line) for line in lines[:-1]]
     except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise PalateError(f"the backup {file} cannot be read, so nothing was changed: {why}") from error

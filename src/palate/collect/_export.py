@@ -19,6 +19,8 @@ from palate.data import write_benchmark
 from palate.records import Benchmark, Card, Comparison, Completion, Judgement, PalateError, User
 from palate.runs import json_lines, write_whole
 
+RECORDS, ABOUT = "records", "collection.json"
+
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
     """What was written and what was left out, in numbers of answers."""
@@ -177,10 +179,20 @@ def export_trl(collected: Collected, file: Path) -> Exported:
 def export_records(collected: Collected, folder: Path) -> None:
     """Write everything: participants, items, answers and survey, each as JSON Lines; ties, checks and repeats too."""
     _in_folder(folder)
+    about = {name: getattr(collected, name) for name in ("project", "title", "version", "licence")}
+    # first, so that whoever is erased is found in an export that was cut off
+    write_whole(folder / ABOUT, msgspec.json.format(msgspec.json.encode(about), indent=2) + b"\n")
     for name in ("participants", "items", "answers", "survey"):
         write_whole(folder / f"{name}.jsonl", json_lines(getattr(collected, name)))
-    about = {name: getattr(collected, name) for name in ("project", "title", "version", "licence")}
-    write_whole(folder / "collection.json", msgspec.json.format(msgspec.json.encode(about), indent=2) + b"\n")
+
+
+def is_export(folder: Path) -> bool:
+    """Whether a folder is an export of a collection, by what `export_records` writes into it first."""
+    try:
+        about = msgspec.json.decode((folder / RECORDS / ABOUT).read_bytes(), type=dict[str, str])
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return "project" in about
 
 
 def _benchmark(collected: Collected, answers: _Sorted, without_questions: Collection[str]) -> Benchmark:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from palate.collect._database import Store, now
-from palate.collect._export import Exported, export, export_exchange, export_records, export_trl
+from palate.collect._export import RECORDS, Exported, export, export_exchange, export_records, export_trl
 from palate.collect._forget import erase_from_export, erased_since
 from palate.collect._project import Project, Survey
 from palate.collect._tables import exports
@@ -31,7 +31,7 @@ def export_folder(project: Project, store: Store, folder: Path | None = None) ->
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     free = [question.id for task in project.tasks if isinstance(task, Survey)
             for question in task.questions if question.kind == "text"]  # fmt: skip
-    export_records(collected, folder / "records")
+    export_records(collected, folder / RECORDS)
     counts = export_trl(collected, folder / "trl.jsonl")
     export_exchange(collected, folder / "exchange.jsonl", without_questions=free)
     if counts.comparisons:

@@ -19,6 +19,7 @@ from sqlalchemy import Connection, select
 
 from palate.collect._access import Keys
 from palate.collect._database import Store, new_id, now
+from palate.collect._export import RECORDS, is_export
 from palate.collect._project import Project
 from palate.collect._tables import (
     assignments,
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from palate.privacy import Place
 
 RECEIPTS = "receipts"
+WRITTEN = ("participants.jsonl", "items.jsonl", "answers.jsonl", "survey.jsonl", "trl.jsonl", "exchange.jsonl")
+NEEDED = ("users.jsonl", "comparisons.jsonl")
+"""Of a benchmark; an export that was killed has one of them or none."""
 CHECKPOINT_TRIES = 100
 _ONE_ERASURE = threading.Lock()
 """Two people may withdraw at the same moment, and files are rewritten for one of them at a time."""
@@ -123,7 +127,11 @@ def _erase(project: Project, store: Store, keys: Keys, participant: str) -> Path
 
     with store.reading() as connection:
         folders = [Path(path) for path in connection.execute(select(exports.c.path)).scalars()]
-    places = [erase_from_export(folder, participant) for folder in folders if folder.exists()]
+    # A database that came from a stranger may name any folder of this machine.
+    own = [folder for folder in folders if is_export(folder)]
+    others = [f"{folder} is no export of a collection, and was left alone" for folder in folders
+              if folder.exists() and folder not in own]  # fmt: skip
+    places = [erase_from_export(folder, participant) for folder in own]
     erased = _from_tables(store, keys, participant)
     places.append(Place(kind="collection", path=_where(store), erased=erased))
     hashed = forgotten_hash(keys, participant)
@@ -132,7 +140,7 @@ def _erase(project: Project, store: Store, keys: Keys, participant: str) -> Path
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         dry_run=False,
         places=places,
-        not_erased=[ELSEWHERE, *([] if store.sqlite else [POSTGRES])],
+        not_erased=[ELSEWHERE, *others, *([] if store.sqlite else [POSTGRES])],
         retrain=[],
         words=[],
         vectors=[],
@@ -211,6 +219,8 @@ def erase_from_export(folder: Path, participant: str) -> Place:
     if benchmark.is_dir():
         names = Pseudonyms(pseudonym_key())  # that of every palate command, so that any of them can finish it
         receipts = finish_erasures(names)  # until then the benchmark may not be whole, and cannot be read
+        _remove_cut_off(benchmark)
+    if benchmark.is_dir():
         if participant in load_benchmark(benchmark).users:
             receipts = [forget_in_folder(participant, names, data=[benchmark], keep_answers=True)]
         for place in (place for receipt in receipts for place in receipt.places):
@@ -223,7 +233,21 @@ def erase_from_export(folder: Path, participant: str) -> Place:
             return None
         return row
 
-    for file in sorted([*folder.glob("*.jsonl"), *folder.glob("records/*.jsonl")]):
-        remove_drafts(file.parent, [file.name])
+    for place in (folder, folder / RECORDS):
+        remove_drafts(place, WRITTEN)
+    for file in sorted([*folder.glob("*.jsonl"), *folder.glob(f"{RECORDS}/*.jsonl")]):
         rewrite(file, without, write=True, keep_empty=True)
     return Place(kind="export", path=str(folder), erased=erased)
+
+
+def _remove_cut_off(benchmark: Path) -> None:
+    """Remove a benchmark that an export was killed over: nobody can read it, and it would stop the erasure."""
+    from palate.privacy import remove_drafts
+
+    remove_drafts(benchmark, (*NEEDED, "card.json"))
+    if all((benchmark / name).is_file() for name in NEEDED):
+        return
+    for name in NEEDED:
+        (benchmark / name).unlink(missing_ok=True)
+    if not any(benchmark.iterdir()):
+        benchmark.rmdir()

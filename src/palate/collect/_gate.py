@@ -51,6 +51,9 @@ class Gate:
         if _host(headers.get("host", "")) not in self._hosts:
             detail = "This server does not answer under that name. Start it with --url and the address people use."
             return await JSONResponse({"detail": detail}, 421)(scope, receive, closed)
+        if "content-length" in headers and "transfer-encoding" in headers:
+            detail = "Content-Length and Transfer-Encoding exclude each other."
+            return await JSONResponse({"detail": detail}, 400, {"connection": "close"})(scope, receive, closed)
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or len(length) > MOST_DIGITS or int(length) > MAX_BODY:
             return await _too_large()(scope, receive, closed)

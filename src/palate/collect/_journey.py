@@ -11,8 +11,8 @@ from sqlalchemy import Connection, select
 
 from palate.collect._active import PairFeatures, pair_features
 from palate.collect._assign import HOLD, assign, assign_next, sides
-from palate.collect._database import Assignment, Event, Store, now
-from palate.collect._project import Compare, Feedback, Project, Question, Survey, Task, Validate
+from palate.collect._database import Assignment, ConflictError, Event, Store, now
+from palate.collect._project import MAX_TEXT, Compare, Feedback, Project, Question, Survey, Task, Validate
 from palate.collect._records import Answer, Item
 from palate.collect._tables import assignments, events, invitations, items, participants
 from palate.collect._validation import DIMENSIONS, GENERAL
@@ -161,8 +161,10 @@ class Journey:
             source="live",
         )
         shown = sides(self.project.seed, participant, item, 0)
-        with self.store.writing() as connection:
+        with self.store.writing(alone=True) as connection:
             given = self.store.assigned(connection, participant, task.name)
+            if len(given) >= task.prompts:  # several may have been answered at the same time
+                raise ConflictError("You have written all prompts already.")
             new = Assignment(item=item, repeat=0, shown=shown, position=len(given))
             data = msgspec.json.encode(item).decode()
             if not self.store.insert_new(
@@ -268,9 +270,12 @@ class Journey:
 
     def is_full(self, participant: str) -> bool:
         """Whether the quota of this person's group is filled by others who finished or are at it."""
-        since = (datetime.now(UTC) - HOLD).isoformat(timespec="milliseconds")
         with self.store.reading() as connection:
-            rows = list(connection.execute(select(participants).where(participants.c.role == "annotator")))
+            return self._is_full(connection, participant)
+
+    def _is_full(self, connection: Connection, participant: str) -> bool:
+        since = (datetime.now(UTC) - HOLD).isoformat(timespec="milliseconds")
+        rows = list(connection.execute(select(participants).where(participants.c.role == "annotator")))
         own: dict[str, str] = next((msgspec.json.decode(row.strata) for row in rows if row.id == participant), {})
         others = [
             msgspec.json.decode(row.strata)
@@ -284,9 +289,11 @@ class Journey:
         )
 
     def agree(self, participant: str) -> None:
-        """Record that a person agreed to the consent text as it is now."""
+        """Record that a person agreed to the consent text as it is now, unless others filled the quota first."""
         version = self.project.consent.version
-        with self.store.writing() as connection:
+        with self.store.writing(alone=True) as connection:
+            if self._is_full(connection, participant):
+                return
             person = participants.c.id == participant
             connection.execute(participants.update().where(person).values(consent=version))
             new = person & participants.c.started.is_(None)
@@ -320,6 +327,8 @@ def _survey_value(task: Survey, sent: Sent) -> str | int | list[str]:
     if question.kind == "scale" and isinstance(value, int) and 1 <= value <= question.points:
         return value
     if question.kind == "text" and isinstance(value, str):
+        if len(value) > MAX_TEXT:
+            raise _InvalidError(f"an answer has at most {MAX_TEXT:,} characters")
         return value
     raise _InvalidError("this is not an answer to that question")
 

@@ -115,6 +115,8 @@ def import_items(
     finally:
         store.close()
     file = folder / chosen.items
+    if not file.resolve().is_relative_to(folder.resolve()):
+        raise PalateError(f"items = {chosen.items!r} is outside of the project's folder, where nothing is written")
     checks = [item for item in items_in(file) if item.check is not None]  # these were written for the project
     write_whole(file, json_lines([*read.items, *checks]))
     return file, read

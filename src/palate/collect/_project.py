@@ -332,6 +332,9 @@ def _task_faults(task: Task) -> Iterator[str]:
             yield f"two models answer: write [[tasks.models]] twice; there are {len(task.models)}"
         if len({model.name for model in task.models}) < len(task.models):
             yield "both models have the same name"
+        for model in task.models:
+            if "trust_remote_code" in model.policy:
+                yield f"{model.name}: a project runs no code of a model; serve that model yourself and name its url"
         if task.prompts < 1:
             yield f"prompts is a number from 1; {task.prompts} was given"
         return

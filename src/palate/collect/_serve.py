@@ -21,6 +21,8 @@ from palate.engine import require
 from palate.records import PalateError
 
 BACKLOG = 2048
+CONNECTIONS = 1024
+"""At a time: each may hold a body in memory. Browsers close theirs after a few seconds."""
 A_DAY = 24 * 3600
 
 
@@ -57,10 +59,9 @@ def serve(
 ) -> None:
     """Serve a collection until the process is told to stop; `on_start` gets the address and a link for the owner."""
     require("uvicorn", "collect")
-    import uvicorn
-
     from palate.collect._app import Context, make_app
     from palate.collect._gate import Gate
+    from palate.serve import guarded_server
 
     chosen = settings or CollectSettings()
     opened = open_collection(folder)
@@ -71,15 +72,7 @@ def serve(
         hosts = _hosts(url, host)
         context = Context(opened.project, opened.store, opened.keys, url)
         app = make_app(context)
-        config = uvicorn.Config(
-            Gate(app, hosts),
-            log_level="warning",
-            access_log=False,
-            lifespan="off",
-            backlog=BACKLOG,
-            server_header=False,
-        )
-        server = uvicorn.Server(config)
+        server = guarded_server(Gate(app, hosts), connections=CONNECTIONS)
         stopping = threading.Event()
         daily = threading.Thread(target=_every_day, args=(opened, stopping), name="palate-retention", daemon=True)
         try:

@@ -5,18 +5,20 @@ Annotations are read when the routes are made, so they are not postponed here.
 
 import io
 import zipfile
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 import msgspec
 from fastapi import Depends, FastAPI, Form, HTTPException, Path, Query, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, StreamingResponse
 from pydantic import BaseModel
 from sqlalchemy import select
 
 from palate.collect._access import Role, Visitor, invite, revoke
 from palate.collect._app import Context, allowed
 from palate.collect._database import now
+from palate.collect._export import is_export
 from palate.collect._export_folder import export_folder
 from palate.collect._forget import enforce_retention, forget
 from palate.collect._plan import make_plan, plan_table
@@ -25,6 +27,7 @@ from palate.collect._tables import exports, invitations, participants
 from palate.records import PalateError
 
 SHOWN_INVITATIONS = 200
+PIECE = 2**16
 
 
 class Counts(BaseModel):
@@ -103,13 +106,14 @@ def add_team(app: FastAPI, context: Context) -> None:
     def download(who: owner, name: Annotated[str, Path(pattern=r"^[0-9T-]{10,40}$")]) -> Response:
         """An export as one file."""
         for folder in map(FilePath, _exports(context)):
-            if folder.name == name and folder.is_dir():
+            if folder.name == name and is_export(folder):
                 content = io.BytesIO()
                 with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
                     for file in sorted(one for one in folder.rglob("*") if one.is_file()):
                         archive.write(file, file.relative_to(folder))
                 headers = {"content-disposition": f'attachment; filename="{name}.zip"'}
-                return Response(content.getvalue(), media_type="application/zip", headers=headers)
+                content.seek(0)  # in pieces, each of which a slow client has a minute for
+                return StreamingResponse(iter(partial(content.read, PIECE), b""), 200, headers, "application/zip")
         raise HTTPException(404, "There is no such export.")
 
     @app.post("/team/forget", response_class=HTMLResponse)

@@ -75,6 +75,10 @@ def add_widget(app: FastAPI, context: Context) -> None:
         """Save one piece of feedback."""
         response.headers.update(_cors(check(request, sent.key)))
         assert widget is not None
+        if seconds := context.bytes.wait(request.client.host if request.client else "", len(sent.model_dump_json())):
+            raise HTTPException(
+                429, "Too much feedback at once.", dict(response.headers) | {"Retry-After": str(seconds)}
+            )
         count = len(sent.responses)
         fits = {"thumb": count == 1 and sent.up is not None, "edit": count == 1 and bool(sent.edit),
                 "choice": count > 1 and sent.choice is not None and sent.choice < count}  # fmt: skip

@@ -120,7 +120,7 @@ LISTINGS = (
     Listing(
         name="prism",
         title="PRISM: people from many countries choose among live responses of many models",
-        licence="see the source",
+        licence="CC BY 4.0 (people's texts), CC BY-NC 4.0 (responses)",
         source="https://huggingface.co/datasets/HannahRoseKirk/prism-alignment (arXiv 2404.16019)",
         origin="hub",
         folder="prism",
@@ -128,7 +128,7 @@ LISTINGS = (
     Listing(
         name="community-alignment",
         title="Community Alignment: four responses to choose from, in several languages",
-        licence="see the source",
+        licence="CC BY 4.0",
         source="https://huggingface.co/datasets/facebook/community-alignment-dataset (arXiv 2507.09650)",
         origin="hub",
         folder="community-alignment",
@@ -136,7 +136,7 @@ LISTINGS = (
     Listing(
         name="collective-alignment",
         title="Collective alignment: what annotators rank first for themselves, or for the world",
-        licence="see the source",
+        licence="CC BY 4.0",
         source="https://huggingface.co/datasets/openai/collective-alignment-1",
         origin="hub",
         folder="collective-alignment",
@@ -144,7 +144,7 @@ LISTINGS = (
     Listing(
         name="multipref",
         title="MultiPref: pairs of responses, each judged by several people",
-        licence="see the source",
+        licence="ODC-BY",
         source="https://huggingface.co/datasets/allenai/multipref (arXiv 2410.19133)",
         origin="hub",
         folder="multipref",
@@ -160,7 +160,7 @@ LISTINGS = (
     Listing(
         name="chatbot-arena",
         title="Chatbot Arena conversations: which of two models a judge preferred",
-        licence="see the source",
+        licence="CC BY 4.0 (prompts), CC BY-NC 4.0 (responses)",
         source="https://huggingface.co/datasets/lmsys/chatbot_arena_conversations (arXiv 2306.05685)",
         origin="hub",
         folder="chatbot-arena",
@@ -224,7 +224,7 @@ LISTINGS = (
     Listing(
         name="reward-bench",
         title="RewardBench: chosen and rejected, of nobody in particular",
-        licence="see the source",
+        licence="ODC-BY",
         source="https://huggingface.co/datasets/allenai/reward-bench (arXiv 2403.13787)",
         origin="hub",
         folder="reward-bench",
@@ -232,10 +232,32 @@ LISTINGS = (
     Listing(
         name="reward-bench-2",
         title="RewardBench 2: one right response and several others, of nobody in particular",
-        licence="see the source",
+        licence="ODC-BY",
         source="https://huggingface.co/datasets/allenai/reward-bench-2 (arXiv 2506.01937)",
         origin="hub",
         folder="reward-bench-2",
+    ),
+    Listing(
+        name="pref-eval",
+        title="PrefEval: the option that respects a stated preference, among four",
+        licence="see the source",
+        source="https://github.com/amazon-science/PrefEval, benchmark_dataset (arXiv 2502.09597)",
+        folder="pref-eval",
+    ),
+    Listing(
+        name="lamp",
+        title="LaMP: what this person wrote, after what they wrote before",
+        licence="CC BY-NC-SA 4.0",
+        source="https://lamp-benchmark.github.io (arXiv 2304.11406)",
+        folder="lamp",
+    ),
+    Listing(
+        name="longlamp",
+        title="LongLaMP: long texts that this person wrote, after what they wrote before",
+        licence="see the source",
+        source="https://huggingface.co/datasets/LongLaMP/LongLaMP (arXiv 2407.11016)",
+        origin="hub",
+        folder="longlamp",
     ),
 )
 

@@ -16,7 +16,7 @@ from palate.records import Card, Comparison, Completion, PalateError, User
 
 OPTIONS = ("split", "domain")
 DOMAINS = ("Art_and_Entertainment", "Lifestyle_and_Personal_Development", "Society_and_Culture")
-_SPLITS = ("train", "validation", "test")
+_SPLITS = ("train", "validation", "val", "dev", "test")
 
 
 class WireRow(Wire):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from datetime import date
@@ -29,6 +30,7 @@ from palate.data._published import (
     read_arena,
     read_collective_alignment,
     read_community_alignment,
+    read_lamp,
     read_multipref,
     read_persona_mem,
     read_personal_llm,
@@ -39,7 +41,7 @@ from palate.data._published import (
     read_table_row,
 )
 from palate.data._squality import read_squality
-from palate.data._stackexchange import read_stackexchange
+from palate.data._stackexchange import read_stackexchange, read_stackexchange_votes
 from palate.data._tables import is_table, read_table
 from palate.records import Benchmark, PalateError, Registry, parse_spec, unknown_name
 
@@ -162,9 +164,12 @@ def _convarg(name: str, *, min: str = "0", data_dir: Path | None) -> BenchmarkDr
     return _read_copy(name, data_dir, lambda folder: read_convarg(folder, votes=_VOTES[name], name=name, least=least))
 
 
-def _stackexchange(*, pairs: str = "false", data_dir: Path | None) -> BenchmarkDraft:
+def _stackexchange(*, pairs: str = "false", by: str = "asker", data_dir: Path | None) -> BenchmarkDraft:
     wanted = _yes_or_no("pairs", pairs)
-    return _read_copy("stackexchange", data_dir, lambda folder: read_stackexchange(folder, pairs=wanted))
+    if by not in ("asker", "votes"):
+        raise PalateError(f"option by={by}: expected asker (what the asker accepted) or votes (what readers voted up)")
+    read = read_stackexchange if by == "asker" else read_stackexchange_votes
+    return _read_copy("stackexchange", data_dir, lambda folder: read(folder, pairs=wanted))
 
 
 def _coauthor(*, since: str | None = None, data_dir: Path | None) -> BenchmarkDraft:
@@ -203,63 +208,141 @@ class _Published(msgspec.Struct, frozen=True):
     """How a data set that others published is read."""
 
     reader: Reader
+    about: str
+    """Who the people are, and what is left out of what they said."""
     split: str = "train"
     """The split that is read where none is asked for."""
-    within: str = ""
-    """Files are taken only where their path holds this."""
+    files: str = ""
+    """A pattern of the paths that are read, where a data set holds other files too."""
 
 
+_NAMES_NOBODY = "Names nobody: the label is meant for everybody, so nothing here is personal."
 _PUBLISHED = {
-    "community-alignment": _Published(read_community_alignment),
-    "collective-alignment": _Published(read_collective_alignment),
-    "multipref": _Published(read_multipref),
-    "summarize-from-feedback": _Published(read_summaries, within="comparisons"),
-    "chatbot-arena": _Published(read_arena),
-    "arena-140k": _Published(read_arena),
-    "prism-personalized": _Published(partial(read_table_row, user="user_id", category="split")),
-    "chatbot-arena-personalized": _Published(partial(read_table_row, user="user_id", category="split")),
-    "personal-llm": _Published(read_personal_llm),
-    "psoups": _Published(partial(read_table_row, user="uid")),
-    "align-x": _Published(read_align_x),
-    "persona-mem": _Published(read_persona_mem, split="test"),
-    "reward-bench": _Published(partial(read_table_row, category="subset"), within="filtered"),
-    "reward-bench-2": _Published(partial(read_table_row, category="subset"), split="test"),
+    "community-alignment": _Published(
+        read_community_alignment,
+        "A person is an annotator. A talk is read up to its first turn without a choice. Whether a first prompt was "
+        "the annotator's own is left out.",
+        files="full_community_alignment",
+    ),
+    "collective-alignment": _Published(
+        read_collective_alignment,
+        "A person is an annotator, who ranks four responses for themself and for the world. The best is kept where "
+        "there is one; the rest of the ranking, ratings of importance and demographics are left out.",
+        files=r"(^|/)comparisons\.",
+    ),
+    "multipref": _Published(
+        read_multipref,
+        "A person is an evaluator, a crowd worker or an expert. The overall preference is kept; its strength, the "
+        "preferences by aspect and the time spent are left out.",
+    ),
+    "summarize-from-feedback": _Published(
+        read_summaries,
+        "A person is a paid worker. The choice and the note are kept; the confidence and the policies are left out.",
+        files="comparisons",
+    ),
+    "chatbot-arena": _Published(
+        read_arena, "A person is a judge, known by address. The names of the models are left out."
+    ),
+    "arena-140k": _Published(
+        read_arena, "A person is a session: somebody who comes back is somebody else. The models are left out."
+    ),
+    "prism-personalized": _Published(
+        partial(read_table_row, user="user_id", category="split"),
+        "A person of PRISM; the category is the split that its authors made. The survey is left out.",
+    ),
+    "chatbot-arena-personalized": _Published(
+        partial(read_table_row, user="user_id", category="split"),
+        "A person is a judge of Chatbot Arena; the category is the split that its authors made.",
+    ),
+    "personal-llm": _Published(
+        read_personal_llm, "No people: each reward model stands for one. The best of its scores counts as its choice."
+    ),
+    "psoups": _Published(partial(read_table_row, user="uid"), "No people: users are made up, one for each wish."),
+    "align-x": _Published(
+        read_align_x, "Each row is a person, with posts and earlier choices from forums. Scores of traits are left out."
+    ),
+    "persona-mem": _Published(
+        read_persona_mem,
+        "No people: personas are made up. The category says whether the preference was changed; talks are left out.",
+        split="test",
+    ),
+    "pref-eval": _Published(
+        read_pref_eval,
+        "No people: each stated preference is a user. Options are shuffled; explanations are left out.",
+        files="mcq_options",
+    ),
+    "reward-bench": _Published(partial(read_table_row, category="subset"), _NAMES_NOBODY, files="filtered"),
+    "reward-bench-2": _Published(partial(read_table_row, category="subset"), _NAMES_NOBODY, split="test"),
 }
+_PRISM = (
+    "A person answered the survey and talked to several models. What they say of themselves, stated values, age and "
+    "place are kept; scores, other answers of the survey and feedback on the whole talk are left out."
+)
+_LAMP = "Each row is a person: the profile is what they wrote before. Fields of a profile entry are joined."
+_TASKS = {"lamp": ("LaMP_4", "dev"), "longlamp": ("abstract_generation_user", "test")}
+"""The task and split that are read where none are asked for."""
 
 
 def _published(
     name: str, *, split: str | None = None, block: str | None = None, data_dir: Path | None, revision: str | None
 ) -> BenchmarkDraft:
     """A published data set, from the data folder where it lies there, else from the hub."""
+    if block is not None and name != "collective-alignment":
+        raise PalateError(f"{name}: takes no option 'block'; collective-alignment does")
+    if block not in (None, "personal", "world", "both"):
+        raise PalateError(f"option block={block}: expected personal, world or both")
     known = _PUBLISHED.get(name)  # PRISM is three files, which are read together
     wanted = split or (known.split if known else "train")
+    files, version = _copy(name, wanted, known.files if known else "", data_dir, revision)
+    card = card_of(name, version, known.about if known else _PRISM, *([f"split {split}"] if split else []))
+    if known is None:
+        return read_prism(files, card, name)
+    blocks = ("personal", "world") if block == "both" else (block or "personal",)
+    reader = partial(read_collective_alignment, blocks=blocks) if block else known.reader
+    return read_published(files, card, name, reader)
+
+
+def _lamp(
+    name: str,
+    *,
+    task: str | None = None,
+    split: str | None = None,
+    data_dir: Path | None,
+    revision: str | None,
+) -> BenchmarkDraft:
+    """LaMP or LongLaMP: one task, which is a folder."""
+    usual, part = _TASKS[name]
+    task, split = task or usual, split or part
+    files, version = _copy(name, split, rf"(^|/){re.escape(task)}/", data_dir, revision, needed=f"task {task!r}")
+    return read_lamp(files, card_of(name, version, _LAMP, f"task {task}, split {split}"), name)
+
+
+def _copy(
+    name: str, split: str, pattern: str, data_dir: Path | None, revision: str | None, needed: str | None = None
+) -> tuple[list[Path], str]:
+    """The files of a split whose path matches a pattern, and their version: from the data folder, else from the hub.
+
+    Where no path matches, all files of the split are taken, unless they are `needed` as what this says.
+    """
 
     def choose(paths: list[Path]) -> list[Path]:
-        kept = [path for path in of_split(paths, wanted) if known is None or known.within in path.as_posix()]
-        return kept or of_split(paths, wanted)
+        of = of_split(paths, split)
+        kept = [path for path in of if re.search(pattern, path.as_posix())]
+        return kept if needed else kept or of
 
     listing = _listing(name)
     local = None if data_dir is None else data_dir / listing.folder
-    if local is not None and local.is_dir():
-        folder, version = local, "local"
+    if (local is not None and local.is_dir()) or listing.origin != "hub":
+        folder, version = _folder(name, data_dir), "local"
     else:
         repository = listing.source.split("/datasets/")[1].split()[0]
         place = str(local or f"${DATA_VARIABLE}/{listing.folder}")
         folder, version = download(repository, revision=revision, choose=choose, local=place)
     files = [folder / path for path in choose([path.relative_to(folder) for path in folder.rglob("*")])]
     if not files:
-        raise PalateError(f"{folder}: no data file of split {wanted!r}; expected {', '.join(SUFFIXES)} files")
-    card = card_of(
-        name, version, "Read in the fields that its authors published.", *([f"split {split}"] if split else [])
-    )
-    if known is None:
-        return read_prism(files, card, name)
-    if block is not None and name != "collective-alignment":
-        raise PalateError(f"{name}: takes no option 'block'; collective-alignment does")
-    if block not in (None, "personal", "world"):
-        raise PalateError(f"option block={block}: expected personal or world")
-    reader = partial(read_collective_alignment, block=block) if block else known.reader
-    return read_published(files, card, name, reader)
+        what = f" and {needed} (give another as task=NAME)" if needed else ""
+        raise PalateError(f"{folder}: no data file of split {split!r}{what}; expected {', '.join(SUFFIXES)} files")
+    return files, version
 
 
 def _read_path(path: Path, options: Options, source: str, *, extras: bool) -> BenchmarkDraft:
@@ -359,6 +442,7 @@ _TARGETS: dict[str, Callable[..., BenchmarkDraft] | str] = {
     "squality": _squality,
     "acl-titles": _acl_titles,
     **{name: partial(_published, name) for name in ("prism", *_PUBLISHED)},
+    **{name: partial(_lamp, name) for name in _TASKS},
 }
 LOADERS: Registry[Callable[..., Benchmark | BenchmarkDraft]] = Registry(
     "benchmark",

@@ -6,8 +6,8 @@ answers) are counted by reason, and the card says how many.
 
 from __future__ import annotations
 
+import hashlib
 import re
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from palate.data._draft import BenchmarkDraft, FieldError, Location, explain
 from palate.data._exchange import comparison_of
 from palate.data._files import Row, read_rows
 from palate.data._tables import NOBODY, Message, render_turns, turns_of
-from palate.records import Card, Judgement, PalateError, Post, User
+from palate.records import Card, Completion, Judgement, PalateError, Post, User
 
 _TURNS = ("first", "second", "third", "fourth")
 
@@ -351,15 +351,27 @@ def read_persona_mem(row: Row) -> Iterator[Choice | LeftOut]:
 
 
 def read_pref_eval(row: Row) -> Iterator[Choice | LeftOut]:
-    """PrefEval: a stated preference, a question, and options of which the first respects it."""
+    """PrefEval: a stated preference, a question, and options of which the first respects it.
+
+    Options are put into an order of their own, so that the place of the right one tells nothing.
+    """
     options = tuple(str(text) for text in _list(row, "classification_task_options"))
     if len(set(options)) < max(2, len(options)):
         yield LeftOut("questions with the same option twice, or with one")
         return
-    stated = _text(row, "preference")
+    stated, question = _text(row, "preference"), _text(row, "question")
+    shuffled = tuple(sorted(options, key=lambda text: _hash(stated, question, text)))
     yield Choice(
-        user=f"states-{stated[:80]}", prompt=_text(row, "question"), responses=options, preferred=0, posts=(stated,)
+        user=f"states-{_hash(stated)}",
+        prompt=question,
+        responses=shuffled,
+        preferred=shuffled.index(options[0]),
+        posts=(stated,),
     )
+
+
+def _hash(*texts: str) -> str:
+    return hashlib.sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def read_align_x(row: Row) -> Iterator[Choice | LeftOut]:
@@ -373,7 +385,7 @@ def read_align_x(row: Row) -> Iterator[Choice | LeftOut]:
         yield LeftOut("pairs with the same text twice")
         return
     yield Choice(
-        user=f"row-{zlib.crc32(f'{prompt} {chosen} {rejected}'.encode())}",
+        user=f"row-{_hash(prompt, chosen, rejected)}",
         prompt=prompt,
         responses=(chosen, rejected),
         preferred=0,
@@ -383,7 +395,7 @@ def read_align_x(row: Row) -> Iterator[Choice | LeftOut]:
     )
 
 
-def read_collective_alignment(row: Row, *, block: str = "personal") -> Iterator[Choice | LeftOut]:
+def read_collective_alignment(row: Row, *, blocks: Sequence[str] = ("personal",)) -> Iterator[Choice | LeftOut]:
     """`openai/collective-alignment-1`: rankings by each annotator, for themself (`personal`) or for the `world`."""
     messages = _object(row.get("prompt"), "prompt").get("messages")
     prompt = render_turns(_conversation({"messages": messages}, "messages"))
@@ -393,10 +405,9 @@ def read_collective_alignment(row: Row, *, block: str = "personal") -> Iterator[
         turns = _conversation({"messages": response.get("messages")}, "messages")
         texts[_text(response, "response_index")] = turns[-1].content
     assessments = _list(_object(row.get("metadata"), "metadata"), "assessments")
-    for value in assessments:
-        judged = _object(value, "metadata.assessments")
-        blocks = _object(judged.get("ranking_blocks"), "ranking_blocks").get(block) or []
-        ranked = [_object(one, "ranking_blocks") for one in (blocks if isinstance(blocks, list) else [blocks])]
+    for judged, block in ((_object(one, "metadata.assessments"), block) for one in assessments for block in blocks):
+        found = _object(judged.get("ranking_blocks"), "ranking_blocks").get(block) or []
+        ranked = [_object(one, "ranking_blocks") for one in (found if isinstance(found, list) else [found])]
         best = str(ranked[0].get("ranking") or "").split(">")[0].strip() if ranked else ""
         if best not in texts or len(texts) < 2:
             yield LeftOut(f"{block} rankings without one best response")
@@ -410,6 +421,53 @@ def read_collective_alignment(row: Row, *, block: str = "personal") -> Iterator[
             reason=str(ranked[0].get("rationale") or "") or None,
             category=block,
         )
+
+
+def read_lamp(files: Sequence[Path], card: Card, source: str) -> BenchmarkDraft:
+    """LaMP and LongLaMP: an input, the profile of who wrote the output, and the output. Each row is a person.
+
+    LaMP keeps outputs in a file of their own (`golds`), which are found by id; LongLaMP has them in the row.
+    """
+    draft = BenchmarkDraft(card=card, source=source, unordered=True)
+    rows = [(path, row, place) for path in files for row, place in read_rows(path, draft.faults)]
+    golds: dict[str, str] = {}
+    for _, row, place in rows:
+        try:
+            for gold in _list(row, "golds") if "golds" in row else []:
+                golds[_text(_object(gold, "golds"), "id")] = _text(_object(gold, "golds"), "output")
+        except FieldError as problem:
+            draft.faults.append(explain(problem, place))
+    without = 0
+    for path, row, place in rows:
+        if "golds" in row:
+            continue
+        try:
+            id = str(row["id"]) if row.get("id") is not None else f"{path.parent.name}-{len(draft.users)}"
+            output = row.get("output") or golds.get(id)
+            if not isinstance(output, str):
+                without += 1
+                continue
+            entries = _list(row, "profile") if row.get("profile") else []
+            texts = [_entry(one) for one in entries]
+            posts = [Post(id=f"{id}-{number}", text=text) for number, text in enumerate(texts) if text]
+            item = Completion(id=id, user_id=f"row-{id}", prompt=_text(row, "input"), text=output)
+        except FieldError as problem:
+            draft.faults.append(explain(problem, place))
+            continue
+        draft.users.append((User(id=f"row-{id}", posts=tuple(posts)), place))
+        draft.completions.append((item, place))
+    if without:
+        note = f"questions without an output, left out: {without:,}"
+        draft.card = msgspec.structs.replace(draft.card, notes=(*draft.card.notes, note))
+    return draft
+
+
+def _entry(value: object) -> str:
+    """A profile entry as a text: what its fields say, a field a line, without its id."""
+    if isinstance(value, str):
+        return value
+    fields = _object(value, "profile").items()
+    return "\n".join(str(text) for name, text in fields if name != "id" and isinstance(text, str | int) and text != "")
 
 
 def read_prism(files: Sequence[Path], card: Card, source: str) -> BenchmarkDraft:

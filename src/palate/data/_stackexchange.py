@@ -9,12 +9,14 @@ import msgspec
 from palate.data._cards import card_of
 from palate.data._draft import BenchmarkDraft, draft_of
 from palate.data._files import read_all
+from palate.data._tables import NOBODY
 from palate.data._wire import normalise_date
 from palate.records import Benchmark, Comparison, Post, Privileged, User
 
 
 class _Answer(msgspec.Struct):
     text: str
+    score: int = 0
 
 
 class _Post(msgspec.Struct):
@@ -33,6 +35,7 @@ class _Question(msgspec.Struct):
     chosen: str
     rejected: list[_Answer]
     profile: list[_Post]
+    chosen_score: int = 0
 
 
 def read_stackexchange(folder: Path, *, pairs: bool = False) -> BenchmarkDraft:
@@ -66,6 +69,33 @@ def read_stackexchange(folder: Path, *, pairs: bool = False) -> BenchmarkDraft:
     )
     benchmark = Benchmark(card=card, users=users, comparisons=tuple(comparisons))
     return draft_of(benchmark, "stackexchange", unordered=True)
+
+
+def read_stackexchange_votes(folder: Path, *, pairs: bool = False) -> BenchmarkDraft:
+    """What readers voted up most of each question's answers, whoever asked: impersonal, so nobody is named."""
+    questions = read_all(folder / "accepted.jsonl.gz", _Question, "stackexchange")
+    ranked = [(question, _by_votes(question)) for question in questions]
+    told = [(question, answers) for question, answers in ranked if answers[0].score > answers[1].score]
+    comparisons = [
+        msgspec.structs.replace(item, user_id=f"{NOBODY}{item.id}", privileged=Privileged())
+        for question, (best, *others) in told
+        for item in _comparisons(msgspec.structs.replace(question, chosen=best.text, rejected=others), pairs=pairs)
+    ]
+    card = card_of(
+        "stackexchange",
+        "1.0",
+        "The answer with the most votes of all readers, against the others. An accepted answer is shown first, "
+        "which brings it votes.",
+        f"questions whose best answers have equal votes, left out: {len(ranked) - len(told)}",
+    )
+    card = msgspec.structs.replace(card, name="stackexchange-votes", title="Stack Exchange: the answer with most votes")
+    users = {item.user_id: User(id=item.user_id) for item in comparisons}
+    return draft_of(Benchmark(card=card, users=users, comparisons=tuple(comparisons)), "stackexchange", unordered=True)
+
+
+def _by_votes(question: _Question) -> list[_Answer]:
+    answers = [_Answer(question.chosen, question.chosen_score), *question.rejected]
+    return sorted(answers, key=lambda answer: -answer.score)
 
 
 def _comparisons(question: _Question, *, pairs: bool) -> list[Comparison]:

@@ -3,6 +3,7 @@
 from palate.engine._answers import AnswerCache, CachedLanguageModel
 from palate.engine._doctor import Diagnosis, examine
 from palate.engine._encoder import SentenceEncoder, TextEncoder, load_encoder, token_counter
+from palate.engine._given_tokens import RemoteClassifier
 from palate.engine._language import (
     ChooseRequest,
     Chosen,
@@ -17,7 +18,7 @@ from palate.engine._language import (
     Written,
 )
 from palate.engine._local import LocalClassifier, LocalModel
-from palate.engine._open import in_process, keep_language_models, open_by_spec, open_language_model, yes
+from palate.engine._open import in_process, keep_language_models, load_tokenizer, open_by_spec, open_language_model, yes
 from palate.engine._torch import in_halves, out_of_memory, require, steady_attention
 from palate.engine._traits import TRAITS
 from palate.engine._vectors import Vectors, forget_vectors, text_hash, texts_with_vectors, vectors_folder
@@ -38,6 +39,7 @@ __all__ = [
     "LikelihoodRequest",
     "LocalClassifier",
     "LocalModel",
+    "RemoteClassifier",
     "Sampling",
     "SentenceEncoder",
     "TextEncoder",
@@ -53,6 +55,7 @@ __all__ = [
     "in_process",
     "keep_language_models",
     "load_encoder",
+    "load_tokenizer",
     "open_by_spec",
     "open_language_model",
     "out_of_memory",

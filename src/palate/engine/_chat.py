@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
@@ -13,9 +14,13 @@ from jinja2 import TemplateError
 from palate.engine._kv_cache import common_prefix
 from palate.engine._language import Conversation, Turn
 from palate.engine._packing import Group
+from palate.engine._torch import require
+from palate.engine._weights import brief
 from palate.records import PalateError
 
 PROBE = "Some words\nbefore"
+FEWEST_TOKENS = 10
+"""A tokenizer with fewer tokens is broken."""
 LONGEST_KEPT = 65_536
 """Characters of a piece of text whose ids are kept."""
 
@@ -97,6 +102,27 @@ class Chat:
         All are tokenized in one call, which takes all cores.
         """
         return self._groups([(texts, self._splittable_head(texts)) for texts in many], keep=keep)
+
+    def continuations(self, many: Sequence[Sequence[str]], *, whole: bool = True) -> list[Group]:
+        """The first of some texts is the prompt, which the others continue; whole answers stop at their end token."""
+        groups = []
+        for group in self.groups(many, keep=0):
+            if not group.prefix:
+                raise PalateError(f"{self.tokenizer.name_or_path}: its chat template writes nothing before the answer")
+            answers = [list(tokens) for tokens in group.continuations[1:]]
+            groups.append(Group(group.prefix, [self._ended(tokens) for tokens in answers] if whole else answers))
+        return groups
+
+    def whole_answers(self, turns: Conversation, texts: Sequence[str]) -> Group:
+        """The tokens of whole answers, their end included, after those of the conversation."""
+        [group] = self.continuations([[self.prompt(turns), *(self.answered(turns, text) for text in texts)]])
+        return group
+
+    def _ended(self, tokens: list[int]) -> list[int]:
+        """With one end token, and nothing of what templates write after it; no end where the template has none."""
+        if self.end in tokens:
+            return tokens[: len(tokens) - tokens[::-1].index(self.end)]
+        return tokens if self.end is None or self.templated else [*tokens, self.end]
 
     def _groups(self, many: Sequence[tuple[Sequence[str], str]], *, keep: int) -> list[Group]:
         """Texts with the long beginning that they share, which is tokenized once."""
@@ -184,6 +210,23 @@ class Chat:
             messages, tokenize=False, add_generation_prompt=add_generation_prompt
         )
         return text
+
+
+def load_chat(name: str, folder: Path, *, trust_remote_code: bool = False) -> Chat:
+    """The tokenizer of a folder with its template."""
+    transformers = require("transformers", "local")
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=trust_remote_code, local_files_only=True
+        )
+        if len(tokenizer) < FEWEST_TOKENS:  # early versions of transformers 5 make one up from nothing
+            raise ValueError(f"it would have {len(tokenizer)} tokens")
+    except Exception as error:
+        raise PalateError(
+            f"{name}: no tokenizer can be loaded from {folder} ({brief(error)}). "
+            "A model folder needs its tokenizer files beside its weights."
+        ) from error
+    return Chat(tokenizer)
 
 
 def _without_system(turns: Sequence[Turn]) -> list[Turn]:

@@ -116,9 +116,12 @@ class Session:
         self._client = client
         self._throttle = Throttle(sender.pace, sender.concurrency)
 
-    async def post(self, url: str, body: object, read: Read[Answer], bound: Bound | None = None) -> Answer:
-        """Send JSON; raises `RefusedError` or `LostError`."""
-        request = self._client.build_request("POST", url, content=json.dumps(body).encode())
+    async def post(
+        self, url: str, body: object, read: Read[Answer], bound: Bound | None = None, *, optional: bool = False
+    ) -> Answer:
+        """Send JSON; raises `RefusedError` or `LostError`. An `optional` answer is one that we can do without."""
+        extensions = {"optional": optional}
+        request = self._client.build_request("POST", url, content=json.dumps(body).encode(), extensions=extensions)
         return await self._ask(request, read, bound or Bound())
 
     async def get(self, url: str, read: Read[Answer]) -> Answer:
@@ -202,7 +205,7 @@ class Session:
 
 
 def _is_optional(request: httpx.Request) -> bool:
-    return request.method == "GET"
+    return bool(request.extensions.get("optional", request.method == "GET"))
 
 
 async def _together(coroutines: Iterator[Coroutine[None, None, None]]) -> None:

@@ -38,9 +38,6 @@ Result = TypeVar("Result")
 RENDERING = 1
 """Part of every fingerprint: raise it when conversations are put into tokens otherwise."""
 
-FEWEST_TOKENS = 10
-"""A tokenizer with fewer tokens is broken."""
-
 
 class Loaded:
     """A model by its name; the weights themselves are loaded by those who need them."""
@@ -71,21 +68,9 @@ class Loaded:
 
     def _chat(self) -> Chat:
         """The tokenizer with its template; a missing template is an error now, not after an hour."""
-        from palate.engine._chat import Chat
+        from palate.engine._chat import load_chat
 
-        transformers = require("transformers", "local")
-        try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(
-                self._folder, trust_remote_code=self._trust, local_files_only=True
-            )
-            if len(tokenizer) < FEWEST_TOKENS:  # early versions of transformers 5 make one up from nothing
-                raise ValueError(f"it would have {len(tokenizer)} tokens")
-        except Exception as error:
-            raise PalateError(
-                f"{self.name}: no tokenizer can be loaded from {self._folder} ({brief(error)}). "
-                "A model folder needs its tokenizer files beside its weights."
-            ) from error
-        return Chat(tokenizer)
+        return load_chat(self.name, self._folder, trust_remote_code=self._trust)
 
     @cached_property
     def _config(self) -> Any:
@@ -320,27 +305,11 @@ class LocalModel(Loaded):
 
     def answers(self, turns: Conversation, texts: Sequence[str]) -> Group:
         """The tokens of whole answers, their end included, after those of the conversation."""
-        [group] = self.tokens([[self.chat.prompt(turns), *(self.chat.answered(turns, text) for text in texts)]])
-        return group
+        return self.chat.whole_answers(turns, texts)
 
     def tokens(self, many: Sequence[Sequence[str]], *, whole: bool = True) -> list[Group]:
         """The first of some texts is the prompt, which the others continue; whole answers stop at their end token."""
-        from palate.engine._packing import Group
-
-        groups = []
-        for group in self.chat.groups(many, keep=0):
-            if not group.prefix:
-                raise PalateError(f"{self.name}: its chat template writes nothing before the answer")
-            answers = [list(tokens) for tokens in group.continuations[1:]]
-            groups.append(Group(group.prefix, [self._ended(tokens) for tokens in answers] if whole else answers))
-        return groups
-
-    def _ended(self, tokens: list[int]) -> list[int]:
-        """With one end token, and nothing of what templates write after it; no end where the template has none."""
-        end = self.chat.end
-        if end in tokens:
-            return tokens[: len(tokens) - tokens[::-1].index(end)]
-        return tokens if end is None or self.chat.templated else [*tokens, end]
+        return self.chat.continuations(many, whole=whole)
 
     def _totals(self, groups: Sequence[Group]) -> Answers[list[Likelihood]]:
         from palate.engine._scorer import likelihood_finish

@@ -10,6 +10,7 @@ from palate.engine._language import LanguageModel
 from palate.records import PalateError, cache_folder, parse_spec, unknown_name
 
 if TYPE_CHECKING:
+    from palate.engine._chat import Chat
     from palate.engine._local import LocalModel
 
 
@@ -27,7 +28,8 @@ def open_language_model(name: str, **options: str | None) -> LanguageModel:
     """A model in this process, or, with `url`, behind an OpenAI-compatible server, by options written as text.
 
     `key` names the environment variable that holds the server's key. `prices` are what a million tokens
-    cost, in and out, such as `0.5/1.5`; `most_spent` stops before more than that is spent.
+    cost, in and out, such as `0.5/1.5`; `most_spent` stops before more than that is spent. `tokenizer`, a folder or
+    a name on the hub, is the served model's, which likelihoods take.
     """
     known = [option for option in inspect.signature(_open).parameters if option != "name"]
     for option in options:
@@ -65,6 +67,7 @@ def _open(
     device: str | None = None,
     dtype: str | None = None,
     trust_remote_code: str = "false",
+    tokenizer: str | None = None,
 ) -> LanguageModel:
     model: LanguageModel
     if url:
@@ -76,12 +79,23 @@ def _open(
             key_variable=key,
             most_spent=_number(most_spent, "most_spent"),
             prices=_prices(prices),
+            chat=None if tokenizer is None else load_tokenizer(tokenizer, trust_remote_code),
         )
     else:
+        if tokenizer is not None:
+            raise PalateError("option tokenizer= goes with url=; a model that runs here has its own tokenizer")
         from palate.engine._local import LocalModel
 
         model = LocalModel(name, device=device, dtype=dtype, trust_remote_code=yes(trust_remote_code))
     return CachedLanguageModel(model, AnswerCache(cache_folder() / "answers.sqlite"))
+
+
+def load_tokenizer(name: str, trust_remote_code: str = "false") -> Chat:
+    """The tokenizer of a model that a server runs, with its chat template."""
+    from palate.engine._chat import load_chat
+    from palate.engine._weights import tokenizer_folder
+
+    return load_chat(name, tokenizer_folder(name), trust_remote_code=yes(trust_remote_code))
 
 
 def yes(text: str) -> bool:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from palate.engine._chat_api import PREFILLING, Body, Dialect, bound, read_chosen, read_written
 from palate.engine._costs import Bound, CostTracker, Prices, Usage
+from palate.engine._given_tokens import TokenLikelihoods, tokenizer_fingerprint
 from palate.engine._http_client import Address, LostError, RefusedError, RetryError, Sender, Session
 from palate.engine._language import (
     Answer,
@@ -25,8 +28,11 @@ from palate.engine._language import (
 from palate.engine._throttle import RetryPolicy
 from palate.records import PalateError
 
+if TYPE_CHECKING:
+    from palate.engine._chat import Chat
+
 NO_PROBABILITIES = "the server gives no token probabilities"
-NO_LIKELIHOOD = "a chat server does not tell how likely a given text is; run the model locally"
+NO_LIKELIHOOD = "how likely a text is takes the served model's tokenizer: say tokenizer=FOLDER or tokenizer=org/name"
 WORDING = 1
 """Part of the fingerprint: raise it when the same request is put to servers in other words."""
 
@@ -41,7 +47,8 @@ class RemoteModel:
 
     The key is read from the environment when a request is sent and is kept nowhere. `prices` are for a
     million prompt and a million completion tokens; with `most_spent`, no request is sent whose worst case
-    would pass it. Where several samples come in one reply, `Written.tokens` shares their sum by length.
+    would pass it. With `chat`, the tokenizer of the served model with its template, it tells likelihoods too,
+    where the server does. Where several samples come in one reply, `Written.tokens` shares their sum by length.
     """
 
     context: int | None = None
@@ -61,6 +68,7 @@ class RemoteModel:
         logprobs: bool | None = None,
         prefill: bool | None = None,
         retry_policy: RetryPolicy | None = None,
+        chat: Chat | None = None,
     ) -> None:
         self.name = name
         self.usage = Usage()
@@ -77,6 +85,7 @@ class RemoteModel:
             not_found=f"Is the model name {name!r} right, and does the address end in /v1?",
         )
         self._asked_prefill = prefill
+        self._chat = chat
         self._dialect = Dialect(name, logprobs=logprobs, prefill=prefill)
 
     def __repr__(self) -> str:
@@ -86,6 +95,8 @@ class RemoteModel:
     def fingerprint(self) -> str:
         """The server's address and the model's name: no server tells its weights."""
         known = [WORDING, self._sender.address.url, self.name, self._asked_prefill]
+        if self._chat is not None:
+            known.append(tokenizer_fingerprint(self._chat))
         return hashlib.sha256(json.dumps(known).encode()).hexdigest()
 
     def status(self) -> str:
@@ -113,9 +124,20 @@ class RemoteModel:
             return first + self._sender.run(requests[1:], self._choose, later)
         return self._sender.run(requests, self._choose, on_answer)
 
-    def likelihood(self, requests: Sequence[LikelihoodRequest]) -> Answers[list[Likelihood]]:
-        """Always a `Failure`: it takes the chat template, and the log-probabilities of a given text."""
+    def likelihood(
+        self, requests: Sequence[LikelihoodRequest], *, on_answer: OnAnswer[list[Likelihood]] = None
+    ) -> Answers[list[Likelihood]]:
+        """The log-probability of each continuation as the whole answer; a `Failure` without the model's tokenizer."""
+        if self._likelihoods is not None:
+            return self._likelihoods.likelihood(requests, on_answer)
+        for index in range(len(requests)):
+            if on_answer is not None:
+                on_answer(index, Failure(NO_LIKELIHOOD))
         return [Failure(NO_LIKELIHOOD) for _ in requests]
+
+    @cached_property
+    def _likelihoods(self) -> TokenLikelihoods | None:
+        return None if self._chat is None else TokenLikelihoods(self.name, self._sender, self._chat)
 
     async def _write(self, session: Session, request: WriteRequest) -> list[Written] | Failure:
         if request.samples < 1:

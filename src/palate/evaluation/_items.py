@@ -10,6 +10,7 @@ from palate.evaluation._ratings import Rated, Ratings, browsed_items
 from palate.evaluation._run import RatedItem, Settings, presented_order
 from palate.records import Rating
 from palate.report import ItemCard, ItemRating, ItemText, Outcome
+from palate.rewards import own_words
 from palate.runs import Run, profiles_shown, view_label
 from palate.stats import credit
 from palate.views import NO_FURTHER_STRANGER
@@ -74,16 +75,30 @@ def item_card(
         facts={name: fact for name, fact in facts.items() if fact},
         profiles=profiles,
         ratings=[
-            ItemRating(
-                by=rm,
-                view=view,
-                outcome=outcome_of(rating, item.preferred),
+            item_rating(
+                rm,
+                view,
+                rating,
                 scores=None if rating.scores is None else [rating.scores[index] for index in order],
-                note=rating.unscored or rating.note,
-                raw=_cut(rating.raw) if rating.raw else None,
+                outcome=outcome_of(rating, item.preferred),
             )
             for rm, view, rating in ratings
         ],
+    )
+
+
+def item_rating(
+    rm: str, view: str, rating: Rating, *, scores: Sequence[float | None] | None, outcome: Outcome | None = None
+) -> ItemRating:
+    """What a page shows of a rating; `scores` stand in the order of the item's texts."""
+    return ItemRating(
+        by=rm,
+        control=is_control(rm),
+        view=view,
+        outcome=outcome,
+        scores=scores,
+        note=rating.unscored or rating.note,
+        raw=_cut(own_words(rating.raw)) if rating.raw else None,
     )
 
 

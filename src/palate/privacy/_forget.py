@@ -14,7 +14,7 @@ from palate.personal import TUNED, describe_model, erase_users
 from palate.privacy._benchmark_folder import check_folder, erase_from_folder
 from palate.privacy._journal import Journal, erasing, keep, read_journals, sync
 from palate.privacy._person import Person
-from palate.privacy._places import Place, Tally
+from palate.privacy._places import Place, Tally, linked_files
 from palate.privacy._receipt import Receipt, write_receipt
 from palate.privacy._rewrite_lines import FileChange, read_rows, refuse_read_only, remove_drafts, sha256
 from palate.privacy._run_folder import (
@@ -137,6 +137,7 @@ def _plan(
     places.append(_erase_vectors(gone, write=False))
     places.append(_erase_answers(write=False, keep=keep_answers))
     places += [erase_from_folder(folder, person, write=False) for folder in data]
+    places = [_with_links(place) for place in places]
     receipt = Receipt(
         users=[names.user(user) for user in users],
         time=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -188,6 +189,12 @@ def _finish(file: Path, journal: Journal, names: Pseudonyms, progress: Progress 
     file.unlink()
     sync(file.parent)
     return receipt
+
+
+def _with_links(place: Place) -> Place:
+    path = Path(place.path)
+    linked = linked_files(path) if path.is_dir() and place.kind != "vectors" else []
+    return msgspec.structs.replace(place, left=[*place.left, *linked])
 
 
 def _reports(place: Place) -> dict[Path, str | None]:

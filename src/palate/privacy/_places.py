@@ -48,6 +48,17 @@ class Tally:
         return Place(kind=kind, path=str(path), erased=erased, files=self.files, left=list(left))
 
 
+def linked_files(folder: Path) -> list[str]:
+    """What other names keep after a file is replaced: the target of a symbolic link, and hard links elsewhere."""
+    left = []
+    for file in sorted(one for one in folder.rglob("*") if one.is_file()):
+        if file.is_symlink():
+            left.append(f"{file} was a link to {file.resolve()}: that file keeps what it holds, and is yours to erase")
+        elif (names := file.stat().st_nlink) > 1:
+            left.append(f"{file} had {names} names (hard links): under the others, its old content stays")
+    return left
+
+
 def erase_dropped_lines(folder: Path, tally: Tally, *, write: bool) -> None:
     """Empty the lines that a repair dropped, since nobody can tell whose they are; how many there were stays."""
     for file, count in dropped_lines(folder).items():

@@ -18,7 +18,7 @@ from palate.report._document import (
     document_of,
     warnings_first,
 )
-from palate.report._markdown import document_csv, document_markdown
+from palate.report._markdown import document_columns, document_csv, document_markdown
 from palate.report._matrix import COEFFICIENTS, Matrix, MatrixCell, draw_matrix
 from palate.report._numbers import (
     ABSENT,
@@ -35,7 +35,7 @@ from palate.report._numbers import (
     points,
     points_interval,
 )
-from palate.report._page import document_page, page_asset, page_templates
+from palate.report._page import document_fragment, document_page, page_asset, page_templates
 from palate.report._plots import (
     IN_PERCENT,
     IN_POINTS,
@@ -107,7 +107,9 @@ __all__ = [
     "change_with_interval",
     "commonest",
     "count",
+    "document_columns",
     "document_csv",
+    "document_fragment",
     "document_markdown",
     "document_of",
     "document_page",

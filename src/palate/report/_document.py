@@ -114,6 +114,8 @@ class ItemRating(msgspec.Struct, frozen=True, kw_only=True):
     """What one reward model said of the texts under one view."""
 
     by: str
+    control: bool = False
+    """Whether it understands nothing: the page counts it apart, and shows its same scores under several views once."""
     view: str = ""
     outcome: Outcome | None = None
     """Absent where nothing is right or wrong."""
@@ -157,7 +159,7 @@ class ItemsWhenRead(Sequence[ItemCard]):
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
-    """The main numbers of a run with full precision, for results.csv."""
+    """The main numbers of a run with full precision, for results.csv and data frames."""
 
     names: Sequence[str]
     rows: Sequence[tuple[Cell, ...]]

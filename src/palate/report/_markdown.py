@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 
 from palate.records import printable
-from palate.report._document import Cell, Document, Note, Section
+from palate.report._document import Cell, Columns, Document, Note, Section
 from palate.report._table import Table, markdown_table, one_line, safe_markdown
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
@@ -62,7 +62,7 @@ def document_csv(document: Document) -> str:
         writer.writerows([_inert(cell) for cell in row] for row in document.columns.rows)
         return text.getvalue()
     before: tuple[str, ...] = ()
-    for table in (block for section in document.sections[:1] for block in section.blocks if isinstance(block, Table)):
+    for table in _first_tables(document):
         if table.titles != before:
             writer.writerow(("table", *table.flat_titles))
         before = table.titles
@@ -75,6 +75,29 @@ def document_csv(document: Document) -> str:
             for row in table.rows
         )
     return text.getvalue()
+
+
+def document_columns(document: Document) -> Columns:
+    """The rows of results.csv. Where a document has no columns: its first table, and those with the same titles."""
+    if document.columns is not None:
+        return document.columns
+    tables = _first_tables(document)
+    if not tables:
+        return Columns(names=[], rows=[])
+    first = tables[0]
+    return Columns(
+        names=("table", *first.flat_titles),
+        rows=[
+            (table.title, *row[: table.words], *map(one_line, row[table.words :]))
+            for table in tables
+            if table.titles == first.titles
+            for row in table.rows
+        ],
+    )
+
+
+def _first_tables(document: Document) -> list[Table]:
+    return [block for section in document.sections[:1] for block in section.blocks if isinstance(block, Table)]
 
 
 def _inert(cell: Cell) -> Cell:

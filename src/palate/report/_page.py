@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from palate.report._document import Document, Finding, ItemCard, ItemRating, as_sentence
 from palate.report._numbers import count, figure
+from palate.report._table import Table
 
 _FOLDER = Path(__file__).parent
 
@@ -40,6 +41,18 @@ def document_page(document: Document) -> str:
     )
     # A lone surrogate cannot be written to a file; it becomes a question mark here.
     return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def document_fragment(document: Document) -> str:
+    """What a terminal shows, as HTML for the cell of a notebook: no script, no style, no single user."""
+    shown = [section for section in document.sections if section.terminal]
+    tables = [
+        msgspec.structs.replace(block, bars=())
+        for section in shown
+        for block in section.blocks
+        if isinstance(block, Table)
+    ]
+    return page_templates().get_template("notebook.html.j2").render(document=document, tables=tables)
 
 
 def _readings(findings: Sequence[Finding]) -> Iterator[tuple[str, list[Finding]]]:
@@ -95,7 +108,7 @@ def _packed(rating: ItemRating) -> dict[str, object]:
     fields = msgspec.structs.asdict(rating)
     if rating.scores is not None:
         fields["scores"] = [score if score is not None and math.isfinite(score) else None for score in rating.scores]
-    return {name: value for name, value in fields.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None and value is not False}
 
 
 def _content_policy(style: str, *scripts: str) -> str:

@@ -62,6 +62,132 @@
     });
   }
 
+  /** Under every plot, a button for each format that it can be saved in. */
+  function setUpDrawings() {
+    for (const drawing of document.querySelectorAll(".drawing")) {
+      const name = `palate-${drawing.dataset.name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60)}`;
+      const button = (format, save) => {
+        const made = make("button", { type: "button", "aria-label": `Save ${drawing.dataset.name} as ${format}` }, format);
+        made.addEventListener("click", () => save(flattened(drawing), name));
+        return made;
+      };
+      drawing.after(make("p", { class: "save" }, "Save as ", button("SVG", saveVector), button("PNG", savePixels)));
+    }
+  }
+
+  function download(blob, name) {
+    const address = URL.createObjectURL(blob);
+    make("a", { href: address, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  }
+
+  const saveVector = (svg, name) =>
+    download(new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" }), `${name}.svg`);
+
+  async function savePixels(svg, name) {
+    const image = new Image();
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(new XMLSerializer().serializeToString(svg))}`;
+    await image.decode();
+    const canvas = make("canvas");
+    const finer = 2; // pixels for each of the page, so that it stays sharp in print
+    [canvas.width, canvas.height] = [image.width * finer, image.height * finer];
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    canvas.toBlob((blob) => download(blob, `${name}.png`), "image/png");
+  }
+
+  /** What a reader sees of a plot, as one drawing that needs no style sheet: lines and shapes stay lines, text stays text. */
+  function flattened(drawing) {
+    const LOOK = ["color", "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity", "paint-order"];
+    const LENGTHS = ["x", "y", "x1", "x2", "y1", "y2", "width", "height"];
+    const MARGIN = 12;
+    const space = new DOMParser().parseFromString("<svg/>", "text/html").body.firstChild.namespaceURI; // a page holds no address
+    const frame = drawing.getBoundingClientRect();
+    const svg = document.createElementNS(space, "svg");
+    const edges = { right: frame.width, bottom: frame.height, left: 0 };
+    const add = (tag, attributes, text = "") => {
+      const element = document.createElementNS(space, tag);
+      for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+      element.textContent = text;
+      svg.append(element);
+      return element;
+    };
+    const reach = (box) => {
+      edges.left = Math.min(edges.left, box.left - frame.left);
+      edges.right = Math.max(edges.right, box.right - frame.left);
+      edges.bottom = Math.max(edges.bottom, box.bottom - frame.top);
+    };
+    const place = (element) => {
+      const { a, b, c, d, e, f } = element.getScreenCTM();
+      return `matrix(${[a, b, c, d, e - frame.left, f - frame.top].map((part) => Number(part.toFixed(3))).join(" ")})`;
+    };
+    const look = (element, style) => {
+      for (const key of LOOK) element.setAttribute(key, style.getPropertyValue(key));
+    };
+    const write = (text, style, x, y, transform, fill) =>
+      add("text", {
+        x, y, transform, fill, "font-family": style.fontFamily, "font-size": style.fontSize, "font-weight": style.fontWeight,
+        stroke: style.stroke, "stroke-width": style.strokeWidth, "paint-order": style.paintOrder, "stroke-linejoin": style.strokeLinejoin,
+      }, text);
+
+    const walker = document.createTreeWalker(drawing, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      const owner = node.nodeType === Node.TEXT_NODE ? node.parentElement : node;
+      if (!owner.checkVisibility() || owner.closest("title")) continue;
+      const style = getComputedStyle(owner);
+      if (node.nodeType === Node.TEXT_NODE) {
+        if (!node.data.trim()) continue;
+        if (owner instanceof SVGTextContentElement) {
+          const range = document.createRange();
+          range.selectNodeContents(owner.closest("text"));
+          range.setEnd(node, 0);
+          const at = owner.closest("text").getStartPositionOfChar(range.toString().length);
+          write(node.data, style, at.x, at.y, place(owner.closest("text")), style.fill);
+          reach(owner.getBoundingClientRect());
+        } else {
+          for (const line of linesOf(node)) {
+            write(line.text, style, line.left - frame.left, line.baseline - frame.top, "", style.color);
+            reach(line);
+          }
+        }
+      } else if (["line", "path", "rect"].includes(owner.localName)) {
+        const copy = owner.cloneNode(false);
+        copy.removeAttribute("class");
+        for (const key of LENGTHS) if (copy.hasAttribute(key)) copy.setAttribute(key, owner[key].baseVal.value);
+        look(copy, style);
+        copy.setAttribute("transform", place(owner));
+        svg.append(copy);
+      } else if (!(owner instanceof SVGElement) && style.backgroundColor !== "rgba(0, 0, 0, 0)") {
+        const box = owner.getBoundingClientRect();
+        add("rect", { x: box.left - frame.left, y: box.top - frame.top, width: box.width, height: box.height, fill: style.backgroundColor });
+      }
+    }
+    const [width, height] = [edges.right - edges.left + 2 * MARGIN, edges.bottom + 2 * MARGIN].map(Math.ceil);
+    const box = { x: Math.floor(edges.left) - MARGIN, y: -MARGIN, width, height };
+    svg.prepend(add("rect", { ...box, fill: getComputedStyle(document.body).backgroundColor }));
+    svg.prepend(add("title", {}, drawing.dataset.name));
+    for (const [key, value] of Object.entries({ width, height, viewBox: Object.values(box).join(" ") })) svg.setAttribute(key, value);
+    return svg;
+  }
+
+  /** The lines that a text of the page is broken into, with where each begins. */
+  function linesOf(node) {
+    const lines = [];
+    for (const word of node.data.matchAll(/\S+/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      const box = range.getBoundingClientRect();
+      const last = lines.at(-1);
+      if (last && Math.abs(last.top - box.top) < 2) {
+        last.text += ` ${word[0]}`;
+        last.right = box.right;
+      } else {
+        lines.push({ text: word[0], left: box.left, right: box.right, top: box.top, bottom: box.bottom, baseline: box.bottom - 0.22 * box.height });
+      }
+    }
+    return lines;
+  }
+
   function setUpBrowser() {
     const { texts, items } = JSON.parse(byId("data").textContent);
     if (!items.length) return;
@@ -105,9 +231,16 @@
       choose(0, false);
     }
 
+    /** What counts for an item: controls only where nothing else is asked for. */
+    function counted(item) {
+      const ratings = relevant(item);
+      const models = ratings.filter((rating) => !rating.control);
+      return models.length ? models : ratings;
+    }
+
     /** The share of an item's ratings that are right, a tie as half; one where none can be. */
     function shareRight(item) {
-      const judged = relevant(item).filter((rating) => rating.outcome && rating.outcome !== "unscored");
+      const judged = counted(item).filter((rating) => rating.outcome && rating.outcome !== "unscored");
       const right = judged.reduce((sum, rating) => sum + ({ right: 1, tied: 0.5 }[rating.outcome] ?? 0), 0);
       return judged.length ? right / judged.length : 1;
     }
@@ -115,11 +248,52 @@
     const ORDERS = {
       user: (item) => item.user,
       wrong: shareRight,
-      divided: (item) => Math.abs(shareRight(item) - 0.5),
+      divided: disagreement,
+      close: (item) => mean(counted(item).map(margin)) ?? Infinity,
+      sure: (item) => -Math.max(-1, ...counted(item).filter((rating) => rating.outcome === "wrong").map((rating) => margin(rating) ?? -1)),
     };
 
+    /** From minus one, where half of the ratings pick another text than the rest, to zero, where all pick the same. */
+    function disagreement(item) {
+      const picks = counted(item).map(({ scores }) => scores?.indexOf(Math.max(...scores))).filter((pick) => pick >= 0);
+      const largest = Math.max(0, ...picks.map((pick) => picks.filter((other) => other === pick).length));
+      return picks.length ? largest / picks.length - 1 : 0;
+    }
+
+    const mean = (numbers) => {
+      const known = numbers.filter((number) => number !== null);
+      return known.length ? known.reduce((sum, number) => sum + number, 0) / known.length : null;
+    };
+
+    /** The best score minus the second best; null without two scores. */
+    function gap({ scores }) {
+      const [second, best] = (scores ?? []).filter((score) => score !== null).sort((one, other) => one - other).slice(-2);
+      return best === undefined ? null : best - second;
+    }
+
+    /** A gap in units of the mean gap of its model and view over all items, so that models of other scales can be mixed. */
+    let usual = null;
+    function margin(rating) {
+      if (!usual) {
+        const gaps = new Map();
+        for (const one of items.flatMap((item) => item.ratings)) {
+          const key = `${one.by}\n${one.view}`;
+          if (!gaps.has(key)) gaps.set(key, []);
+          gaps.get(key).push(gap(one));
+        }
+        usual = new Map([...gaps].map(([key, own]) => [key, mean(own)]));
+      }
+      const own = gap(rating);
+      return own === null ? null : own / (usual.get(`${rating.by}\n${rating.view}`) || 1);
+    }
+
     function summarise(item) {
-      const ratings = relevant(item).filter((rating) => rating.outcome);
+      if (sort.value === "close") {
+        const [size, ratings] = [ORDERS.close(item), counted(item)];
+        if (size === Infinity) return "no margin";
+        return ratings.length === 1 ? `margin ${written(gap(ratings[0]))}` : `margin ${size.toFixed(2)} of usual`;
+      }
+      const ratings = counted(item).filter((rating) => rating.outcome);
       if (ratings.length === 1) return OUTCOMES[ratings[0].outcome];
       const right = ratings.filter((rating) => rating.outcome === "right").length;
       return ratings.length ? `${right} of ${ratings.length} right` : item.user;
@@ -218,12 +392,25 @@
       if (remarks) head.append(make("th", { scope: "col" }, "Remarks"));
       const table = make("table", {}, make("thead", {}, head));
       for (const by of new Set(ratings.map((rating) => rating.by))) {
-        const own = ratings.filter((rating) => rating.by === by);
+        const own = mergeViews(ratings.filter((rating) => rating.by === by));
         const body = make("tbody", {}, ...own.map((rating) => drawRating(rating, item, views, outcomes, remarks)));
         body.rows[0].prepend(make("th", { scope: "rowgroup", rowspan: String(own.length) }, by));
         table.append(body);
       }
       return make("div", { class: "scrolling", role: "region", tabindex: "0", "aria-label": "Ratings" }, table);
+    }
+
+    /** A control's ratings, with views under which it said the same in one row. */
+    function mergeViews(ratings) {
+      const rows = new Map();
+      for (const rating of ratings) {
+        const same = rating.control ? JSON.stringify({ ...rating, view: null }) : String(rows.size);
+        rows.set(same, [...(rows.get(same) ?? []), rating]);
+      }
+      return [...rows.values()].map((alike) => {
+        const all = alike.length > 1 && alike.length === ratings.length;
+        return { ...alike[0], view: all ? "every view" : alike.map((rating) => rating.view).join(", ") };
+      });
     }
 
     function drawRating(rating, item, views, outcomes, remarks) {
@@ -287,7 +474,7 @@
       }
       const judged = items.some((item) => item.ratings.some((rating) => rating.outcome));
       filters.outcome.parentElement.hidden = !judged;
-      for (const option of sort.options) option.hidden = !judged && ["wrong", "divided"].includes(option.value);
+      for (const option of sort.options) option.hidden = !judged && ["wrong", "sure"].includes(option.value);
     }
 
     function moveByKey(event) {
@@ -316,6 +503,7 @@
 
   setUpTheme();
   setUpChoices();
+  setUpDrawings();
   setUpPrinting();
   setUpBrowser();
 })();

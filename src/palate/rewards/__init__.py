@@ -3,7 +3,7 @@
 from palate.rewards._check import Check, check_reward_model
 from palate.rewards._controls import Overlap
 from palate.rewards._grade import read_grade
-from palate.rewards._judge import read_again
+from palate.rewards._judge import own_words, read_again
 from palate.rewards._prompts import Fence, conversation, fit_view
 from palate.rewards._rate import Follower, follow, rate
 from palate.rewards._registry import (
@@ -30,6 +30,7 @@ __all__ = [
     "follow",
     "load_reward_model",
     "make_reward_model",
+    "own_words",
     "rate",
     "read_again",
     "read_grade",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from palate.engine import Failure, LikelihoodRequest, LocalClassifier, yes
+from palate.engine import Failure, LikelihoodRequest, LocalClassifier, RemoteClassifier, load_tokenizer, yes
 from palate.records import Ask, PalateError, Rating
 from palate.rewards._prompts import conversation, fit_view
 from palate.rewards._rate import Follower, score_follower
@@ -18,7 +18,8 @@ class ClassifierReward:
     """One logit for each response. `index` names it where there are several; `view` is its place.
 
     The view stands in a system turn where the chat template takes one, else at the head of the user's
-    turn; `view=system` or `view=user` settles it.
+    turn; `view=system` or `view=user` settles it. With `url` the model runs behind vLLM or SGLang, and `tokenizer` is
+    the served model's, a folder or a name on the hub; `key` names the environment variable that holds the server's key.
     """
 
     batch_size = 256
@@ -33,19 +34,28 @@ class ClassifierReward:
         device: str | None = None,
         dtype: str | None = None,
         trust_remote_code: str = "false",
+        url: str | None = None,
+        key: str = "OPENAI_API_KEY",
+        tokenizer: str | None = None,
     ) -> None:
         if view not in ("auto", "system", "user"):
             raise PalateError(f"option view={view}: the view goes into a system or a user turn")
         if index is not None and not index.isdigit():
             raise PalateError(f"option index={index}: expected a whole number from 0")
         self.name = f"classifier:{model}" + (f",index={index}" if index else "")
-        self._model = LocalClassifier(
-            model,
-            label=None if index is None else int(index),
-            device=device,
-            dtype=dtype,
-            trust_remote_code=yes(trust_remote_code),
-        )
+        label = None if index is None else int(index)
+        self._model: LocalClassifier | RemoteClassifier
+        if url is not None:
+            if device or dtype:
+                raise PalateError("device= and dtype= are the server's to choose; leave them out with url=")
+            chat = load_tokenizer(tokenizer or model, trust_remote_code)
+            self._model = RemoteClassifier(model, base_url=url, key_variable=key, chat=chat, label=label)
+        else:
+            if tokenizer is not None:
+                raise PalateError("option tokenizer= goes with url=; a model that runs here has its own tokenizer")
+            self._model = LocalClassifier(
+                model, label=label, device=device, dtype=dtype, trust_remote_code=yes(trust_remote_code)
+            )
         takes_system = self._model.chat.takes_system_turns
         if view == "system" and not takes_system:
             raise PalateError(f"{model}: its chat template refuses system turns; say view=user")

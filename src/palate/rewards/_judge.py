@@ -209,6 +209,30 @@ def read_again(rating: Rating) -> Rating:
     return rating
 
 
+def own_words(raw: str) -> str:
+    """A rating's raw text as a person reads it: what a judge or grader wrote, under what it was asked; others as is.
+
+    >>> print(own_words('{"judge": ["A, since it is short.", "[[B]]"], "responses": 2}'))
+    Text 1 as A, text 2 as B:
+    A, since it is short.
+    <BLANKLINE>
+    Text 2 as A, text 1 as B:
+    [[B]]
+    """
+    try:
+        found = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        return raw
+    match found:
+        case {"judge": [*texts], "responses": int(count)} if len(texts) == len(orders := _orders(count)):
+            heads = [f"Text {one + 1} as A, text {other + 1} as B:" for one, other in orders]
+        case {"grader": [*texts]}:
+            heads = [f"Text {place}:" for place in range(1, len(texts) + 1)]
+        case _:
+            return raw
+    return "\n\n".join(f"{head}\n{text}" for head, text in zip(heads, texts, strict=True) if text is not None)
+
+
 def _orders(count: int) -> list[tuple[int, int]]:
     return [order for one, other in combinations(range(count), 2) for order in ((one, other), (other, one))]
 

@@ -25,7 +25,7 @@ class LikelihoodReward:
 
     def __init__(self, model: str, **options: str) -> None:
         self.name = f"{self._kind}:{model}"
-        self._model = _open_local(model, **options)
+        self._model = _open(model, **options)
         self._models = [self._model]
 
     @property
@@ -95,19 +95,24 @@ class PmiReward(LikelihoodReward):
 class DpoReward(LikelihoodReward):
     """The reward that DPO training leaves in a model: log-probability under it minus under its reference.
 
-    Summed over the whole response, as the derivation has it.
+    Summed over the whole response, as the derivation has it. With `url`, `reference_url` is the reference's server,
+    where that is another one.
     """
 
     _kind = "dpo"
     _per_token = False
 
-    def __init__(self, model: str, *, reference: str, beta: str = "1", **options: str) -> None:
+    def __init__(
+        self, model: str, *, reference: str, beta: str = "1", reference_url: str | None = None, **options: str
+    ) -> None:
         try:
             self._scale = float(beta)
         except ValueError:
             raise PalateError(f"option beta={beta}: expected a number") from None
         super().__init__(model, **options)
-        self._reference = _open_local(reference, **options)
+        if reference_url is not None:
+            options["url"] = reference_url
+        self._reference = _open(reference, **options)
         self._models = [self._model, self._reference]
 
     @property
@@ -119,9 +124,9 @@ class DpoReward(LikelihoodReward):
         return [(self._model, asks), (self._reference, asks)]
 
 
-def _open_local(model: str, **options: str) -> LanguageModel:
+def _open(model: str, **options: str) -> LanguageModel:
     if "url" in options:
-        raise PalateError("a chat server does not tell how likely a given text is; run the model here, without url=")
+        options = {"tokenizer": model} | options
     return open_language_model(model, **options)
 
 

@@ -18,6 +18,7 @@ from palate.runs._experiment import (
 )
 from palate.runs._finished import FINISHED
 from palate.runs._ledger import About, Appender, Keys, Ledger, Needs, bad_line, fault_of, locked
+from palate.runs._loggers import LOGGERS, Logged, Logger, log_run, make_loggers
 from palate.runs._merge import merge_runs, shards_beside
 from palate.runs._models import LoadedModel, Progress, load_models, no_progress
 from palate.runs._repair import Dropped, repair_ledgers
@@ -75,6 +76,7 @@ __all__ = [
     "BAD",
     "EXPERIMENTS",
     "FINISHED",
+    "LOGGERS",
     "LOST",
     "PARTS",
     "REPORTS",
@@ -90,6 +92,8 @@ __all__ = [
     "Keys",
     "Ledger",
     "LoadedModel",
+    "Logged",
+    "Logger",
     "ModelSettings",
     "Needs",
     "PartLine",
@@ -126,6 +130,8 @@ __all__ = [
     "known_summary",
     "load_models",
     "locked",
+    "log_run",
+    "make_loggers",
     "measure_on_cluster",
     "merge_runs",
     "no_progress",

@@ -6,21 +6,35 @@ shows. It is registered by name; a plug-in registers its own as an entry point o
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
 from palate.records import PalateError, Registry, unknown_name
-from palate.report import Document, Finding, document_csv, document_markdown, document_page
+from palate.report import (
+    Columns,
+    Document,
+    Finding,
+    document_columns,
+    document_csv,
+    document_fragment,
+    document_markdown,
+    document_page,
+)
 from palate.runs._finished import FINISHED, Finished, file_hashes, has_reports, made_by, read_finished
 from palate.runs._ledger import Ledger
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import Run, SettingsType, _settled, kind_of, write_whole
 from palate.runs._shards import SHARD, Place
 from palate.stats import Resample
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +57,43 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What a reader should know before believing the numbers."""
     findings: list[Finding]
     """The same, and what the numbers say."""
+
+    def columns(self) -> Columns:
+        """The main numbers with full precision, as in results.csv. The run's folder is read again."""
+        return document_columns(self._document())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The main numbers as a pandas data frame, one row for each row of results.csv."""
+        frames = _frames("pandas")
+        columns = self.columns()
+        frame: pandas.DataFrame = frames.DataFrame(columns.rows, columns=list(columns.names))
+        return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """The main numbers as a polars data frame, one row for each row of results.csv."""
+        frames = _frames("polars")
+        columns = self.columns()
+        names = list(columns.names)
+        frame: polars.DataFrame = frames.DataFrame(columns.rows, schema=names, orient="row", infer_schema_length=None)
+        return frame
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: the tables and findings of the terminal, and nothing of a single user."""
+        try:
+            return document_fragment(self._document())
+        except PalateError:  # the folder is gone: a notebook then shows the object as Python does
+            return None
+
+    def _document(self) -> Document:
+        run = open_run(Path(self.run), check=False)
+        return run.experiment.document(run, run.experiment.without_users(self), users=False)
+
+
+def _frames(package: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise PalateError(f"to_{package}() needs {package}: pip install {package}") from error
 
 
 def common_fields(run: Run[Any], *, items: int, users: int, complete: bool, findings: list[Finding]) -> dict[str, Any]:

@@ -2,6 +2,6 @@
 
 from palate.serve._batcher import Batcher
 from palate.serve._profiles import Profiles, trainer_ask
-from palate.serve._server import ServeSettings, serve
+from palate.serve._server import ServeSettings, guarded_server, serve
 
-__all__ = ["Batcher", "Profiles", "ServeSettings", "serve", "trainer_ask"]
+__all__ = ["Batcher", "Profiles", "ServeSettings", "guarded_server", "serve", "trainer_ask"]

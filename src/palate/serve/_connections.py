@@ -69,7 +69,7 @@ class GuardedConnection(H11Protocol):
     """One connection, which must send the head of each request in time.
 
     When all connections are taken, the one that has waited longest without a whole request makes room: slow clients
-    cannot keep others out.
+    cannot keep others out, whether they dawdle over the head of a request or over its body.
     """
 
     limit = 4096
@@ -130,14 +130,21 @@ class GuardedConnection(H11Protocol):
             self._unread = None
 
     def _watch(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self.cycle is None or self.cycle.response_complete:
+            if self._deadline is None:
+                self.waiting[self] = None
+                self._deadline = self.loop.call_later(self.head_seconds, self._too_late)
+        elif self.cycle.more_body:  # how long a body may take is the application's to say
+            self.waiting.setdefault(self, None)
+            self._stop_clock()
+        else:
             self._unwatch()
-        elif self._deadline is None:
-            self.waiting[self] = None
-            self._deadline = self.loop.call_later(self.head_seconds, self._too_late)
 
     def _unwatch(self) -> None:
         self.waiting.pop(self, None)
+        self._stop_clock()
+
+    def _stop_clock(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -166,6 +173,11 @@ class GuardedServer(uvicorn.Server):
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(BACKLOG)
+
+    def run(self, sockets: list[socket] | None = None) -> None:
+        """Answer until told to stop, and log seldom what anybody who can connect can cause."""
+        with seldom_logged():
+            super().run(sockets)
 
 
 class _Seldom(logging.Filter):

@@ -22,7 +22,12 @@ from palate.serve._profiles import Profiles
 from palate.serve._tokens import TOKEN_VARIABLE, Grant, environment_grant, read_grants
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from palate.serve._models import Served
+
+CONNECTIONS = 4096
+HEAD_SECONDS = 10.0
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,9 +45,9 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Largest request body in bytes."""
     max_responses: int = 4096
     """The most responses in one request."""
-    connections: int = 4096
+    connections: int = CONNECTIONS
     """Connections at a time; fewer where the process may not open as many files."""
-    head_seconds: float = 10.0
+    head_seconds: float = HEAD_SECONDS
     """Seconds for the head of a request; a slower connection is closed."""
     token_file: Path | None = None
     """TOML file of tokens, each with the users that it may name."""
@@ -62,16 +67,7 @@ def serve(
     """
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         require(module, "serve")
-    import uvicorn
-
     from palate.serve._app import make_app
-    from palate.serve._connections import (
-        ACCEPTED_AT_A_TIME,
-        GuardedServer,
-        affordable_connections,
-        guarded,
-        seldom_logged,
-    )
     from palate.serve._gate import Gate
     from palate.serve._models import Metrics, Models
 
@@ -89,16 +85,7 @@ def serve(
             max_bytes=chosen.max_bytes,
             host=chosen.host,
         )
-        config = uvicorn.Config(
-            gate,
-            http=guarded(affordable_connections(chosen.connections), chosen.head_seconds),
-            ws="none",
-            log_level="warning",
-            access_log=False,
-            lifespan="off",
-            backlog=ACCEPTED_AT_A_TIME,
-        )
-        server = GuardedServer(config)
+        server = guarded_server(gate, connections=chosen.connections, head_seconds=chosen.head_seconds)
 
         def stop(number: int, frame: FrameType | None) -> None:
             gate.draining = True
@@ -107,7 +94,7 @@ def serve(
                 raise KeyboardInterrupt  # out of whatever is being loaded
 
         try:
-            with _on_signal(stop), seldom_logged(), closing(models), ThreadPoolExecutor(1, "palate-http") as thread:
+            with _on_signal(stop), closing(models), ThreadPoolExecutor(1, "palate-http") as thread:
                 running = thread.submit(server.run, sockets=[listener])
                 try:
                     models.load(
@@ -129,6 +116,27 @@ def serve(
                     server.force_exit |= models.status != "ready"  # nothing was taken that could be finished
         except KeyboardInterrupt:
             pass
+
+
+def guarded_server(
+    app: Callable[..., object], *, connections: int = CONNECTIONS, head_seconds: float = HEAD_SECONDS
+) -> uvicorn.Server:
+    """A server for an ASGI application that slow, many and odd connections do not stop."""
+    import uvicorn
+
+    from palate.serve._connections import ACCEPTED_AT_A_TIME, GuardedServer, affordable_connections, guarded
+
+    config = uvicorn.Config(
+        app,
+        http=guarded(affordable_connections(connections), head_seconds),
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        backlog=ACCEPTED_AT_A_TIME,
+    )
+    return GuardedServer(config)
 
 
 @contextmanager

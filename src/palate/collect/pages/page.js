@@ -97,5 +97,6 @@ const palate = (() => {
   document.addEventListener("visibilitychange", () => { if (!document.hidden && read().length) flush(); });
   window.addEventListener("beforeunload", (event) => { if (read().length && !navigator.onLine) event.preventDefault(); });
   if (read().length) flush();
+  navigator.serviceWorker?.register("/offline.js").catch(() => { /* forbidden: the browser says itself that it is offline */ });
   return { add, flush, pending, post, newId, show, onSaved: (tell) => listeners.push(tell) };
 })();

@@ -9,6 +9,7 @@ from palate.downstream._personal import personal_table, table_section
 from palate.downstream._samples import SAMPLES
 from palate.downstream.best_of_n._results import BestOfNDifference, BestOfNSummary, Choice, Curve, PolicySamples
 from palate.downstream.best_of_n._run import GRADES, RATINGS, BestOfNSettings
+from palate.evaluation import item_rating
 from palate.report import (
     ABSENT,
     CLEAR,
@@ -267,9 +268,7 @@ def _cards(run: Run[BestOfNSettings]) -> Iterator[ItemCard]:
         rating, key = line.rating, (line.policy_view, line.item)
         view = view_label(line.view, line.draw)
         scores = list(rating.scores) if rating.scores is not None else None
-        ratings.setdefault(key, []).append(
-            ItemRating(by=line.rm, view=view, scores=scores, note=rating.unscored or rating.note, raw=rating.raw)
-        )
+        ratings.setdefault(key, []).append(item_rating(line.rm, view, rating, scores=scores))
         if scores and len(set(scores)) > 1 and not line.draw:
             best = scores.index(max(scores))
             chosen.setdefault(key, {}).setdefault(best, []).append(f"chosen by {line.rm}, {view}")

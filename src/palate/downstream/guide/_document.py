@@ -9,7 +9,7 @@ from palate.downstream._items import ITEMS, PromptItem, browsed, view_table
 from palate.downstream._personal import personal_table, table_section
 from palate.downstream.guide._results import GuideSummary, PairResult, TextResult
 from palate.downstream.guide._run import GENERATIONS, GRADES, RATINGS, GeneratedLine, GuideSettings, PairKey, outcomes
-from palate.evaluation import outcome_of
+from palate.evaluation import item_rating, outcome_of
 from palate.report import (
     ABSENT,
     CLEAR,
@@ -19,7 +19,6 @@ from palate.report import (
     Chart,
     Document,
     ItemCard,
-    ItemRating,
     ItemText,
     Section,
     Step,
@@ -399,13 +398,12 @@ def _pair_cards(run: Run[GuideSettings], items: Sequence[PromptItem]) -> Iterato
             ],
             profiles=profiles.get(item.id, {}),
             ratings=[
-                ItemRating(
-                    by=model.label,
-                    view=view.name,
-                    outcome=outcome_of(line.rating, item.preferred),
+                item_rating(
+                    model.label,
+                    view.name,
+                    line.rating,
                     scores=line.rating.scores,
-                    note=line.rating.unscored or line.rating.note,
-                    raw=line.rating.raw,
+                    outcome=outcome_of(line.rating, item.preferred),
                 )
                 for model in run.settings.reward_models
                 for view in run.settings.views

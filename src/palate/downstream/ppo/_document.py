@@ -10,6 +10,7 @@ from palate.downstream._items import browsed, view_table
 from palate.downstream._personal import AGREEMENT, personal_table, table_section
 from palate.downstream.ppo._results import Change, PolicyTexts, PpoSummary, StepLine
 from palate.downstream.ppo._run import HeldOutLine, PpoSettings, held_out_prompts
+from palate.evaluation import item_rating
 from palate.report import (
     ABSENT,
     SCORES,
@@ -277,10 +278,5 @@ def _ratings(line: HeldOutLine, settings: PpoSettings) -> Iterator[ItemRating]:
     rated += [(view_label(one.view, one.draw), one.rating) for one in line.ratings]
     unrated: list[float | None] = [None] * sum(len(control.texts) for control in line.written)
     for view, rating in rated:
-        yield ItemRating(
-            by=settings.reward_model.label,
-            view=view,
-            scores=[*rating.scores, *unrated] if rating.scores is not None else None,
-            note=rating.unscored or rating.note,
-            raw=rating.raw,
-        )
+        scores = [*rating.scores, *unrated] if rating.scores is not None else None
+        yield item_rating(settings.reward_model.label, view, rating, scores=scores)

@@ -11,6 +11,7 @@ from palate.downstream.best_of_n._document import sample_table
 from palate.downstream.best_of_n._run import GRADES, RATINGS
 from palate.downstream.reach._results import ReachSummary
 from palate.downstream.reach._run import ReachSettings
+from palate.evaluation import item_rating
 from palate.report import (
     ABSENT,
     CLEAR,
@@ -152,9 +153,7 @@ def _cards(run: Run[ReachSettings]) -> Iterator[ItemCard]:
     for line in run.read(RATINGS):
         rating = line.rating
         scores = list(rating.scores) if rating.scores is not None else None
-        ratings.setdefault(line.item, []).append(
-            ItemRating(by=line.rm, view=line.view, scores=scores, note=rating.unscored or rating.note, raw=rating.raw)
-        )
+        ratings.setdefault(line.item, []).append(item_rating(line.rm, line.view, rating, scores=scores))
     for item in items:
         drawn, graded = samples.get((name, item.id)), grades.get((name, item.id))
         if drawn is None or drawn.failed is not None:

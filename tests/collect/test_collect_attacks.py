@@ -1,0 +1,292 @@
+"""What people with bad intentions achieve against a collection: nothing that others would notice."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from collection import Collection, Person, make_collection
+from sqlalchemy import select
+
+from palate.collect._access import RateLimit, visitor
+from palate.collect._backup import backup, restore
+from palate.collect._export_folder import export_folder
+from palate.collect._forget import finish_erasures, forget
+from palate.collect._init import make_project
+from palate.collect._manage import import_items
+from palate.collect._project import Feedback, read_project
+from palate.collect._tables import erasures, exports, invitations, participants, sessions
+from palate.records import PalateError
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs resource limits")
+FEW_FILES = 300
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """A server that may open few files, and the file of its log."""
+    folder = tmp_path_factory.mktemp("attacked") / "study"
+    make_project(folder, "compare")
+    log = folder.with_name("log")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    command = [sys.executable, "-m", "palate", "collect", "serve", str(folder), "--port", "0"]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FEW_FILES, hard))
+    try:
+        with log.open("wb") as stream:
+            process = subprocess.Popen(command, stderr=stream)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    while "Taking requests" not in log.read_text():
+        assert process.poll() is None, log.read_text()
+    found = next(line for line in log.read_text().splitlines() if line.startswith("Participants: ")).split()[-1]
+    try:
+        yield found, log
+    finally:
+        process.kill()
+        process.wait()
+
+
+def connect(address: str, head: bytes) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=300)
+    connection.sendall(head)
+    return connection
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /health HTTP/1.1\r\nHost: loc",
+        b"POST /code HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n",
+    ],
+    ids=["head", "body"],
+)
+def test_slow_connections_keep_nobody_out_and_fill_no_log(address: tuple[str, Path], head: bytes) -> None:
+    url, log = address
+    slow = [connect(url, head) for _ in range(2 * FEW_FILES)]
+    assert httpx.get(f"{url}/health", timeout=300).status_code == 200
+    assert log.stat().st_size < 10_000
+    for connection in slow:
+        connection.close()
+
+
+def test_two_lengths_for_one_body_are_refused(address: tuple[str, Path]) -> None:
+    lengths = b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"
+    with connect(address[0], b"POST /code HTTP/1.1\r\nHost: localhost\r\n" + lengths + b"\r\n0\r\n\r\n") as connection:
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 400 ")
+
+
+def test_two_who_agree_at_the_same_moment_do_not_share_the_last_place(tmp_path: Path) -> None:
+    with make_collection(tmp_path / "study", "compare", people="1") as made:
+        people = [Person(made, strata={"region": "north"}) for _ in range(2)]
+        made.context.journey.is_full = lambda participant: False  # type: ignore[method-assign]  # as both were told
+        for person in people:
+            person.agree()
+        assert sum(person.started is not None for person in made.store.collected(made.project).participants) == 1
+
+
+def test_whoever_agreed_to_an_older_text_gives_no_answers_under_it(small: Collection) -> None:
+    ann = small.join()
+    item = ann.items()["items"][0]
+    file = small.folder / "project.toml"
+    file.write_text(file.read_text().replace('[consent]\nversion = "1"', '[consent]\nversion = "2"'))
+    newer = Collection(small.folder)
+    ann.http = newer.client()
+    ann.http.get(ann.invitation.path)
+    ann.csrf = ann.http.get("/consent").text.split('name="csrf" content="')[1].split('"')[0]
+    assert ann.send(ann.choose(item)).status_code == 403
+    assert ann.agree().send(ann.choose(item)).status_code == 200
+    newer.context.live.close()
+    newer.store.close()
+
+
+def test_a_new_session_is_no_new_allowance(small: Collection) -> None:
+    ann = small.join()
+    small.context.requests = RateLimit(per_minute=0.001, burst=3)
+    codes = []
+    for _ in range(4):
+        again = small.client()
+        again.get(ann.invitation.path, follow_redirects=False)
+        codes.append(again.get("/consent").status_code)
+    assert codes == [200, 200, 200, 429]
+
+
+def test_one_person_cannot_fill_the_disk(tmp_path: Path) -> None:
+    with make_collection(tmp_path / "study", "survey") as made:
+        ann = made.join()
+
+        def survey(length: int) -> dict[str, Any]:
+            text = "x" * length
+            return {"id": str(uuid.uuid4()), "kind": "survey", "task": task, "item": "annoys", "value": text}
+
+        task = made.project.tasks[0].name
+        refused = ann.send(survey(20_001)).json()
+        assert refused["saved"] == [] and "20,000 characters" in refused["refused"][0]["why"]
+        made.context.bytes = RateLimit(per_minute=0.001, burst=100_000)
+        codes = [ann.send(survey(20_000)).status_code for _ in range(8)]
+        assert codes[:4] == [200] * 4 and codes[-1] == 429
+
+
+def test_prompts_that_are_sent_together_are_no_more_than_were_asked_for(tmp_path: Path) -> None:
+    with make_collection(tmp_path / "study", "feedback", prompts="1") as made:
+        ann = made.join().id
+        task = next(one for one in made.project.tasks if isinstance(one, Feedback))
+        made.context.journey.add_own(ann, task, "12345678", "Tea?", ("Yes.", "No."))
+        with pytest.raises(PalateError, match="all prompts already"):
+            made.context.journey.add_own(ann, task, "87654321", "Coffee?", ("Yes.", "No."))
+
+
+def packed(rows: list[Any]) -> bytes:
+    lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+    return gzip.compress(lines + msgspec.json.encode({"sha256": hashlib.sha256(lines).hexdigest()}) + b"\n")
+
+
+def test_a_forged_backup_lets_nobody_in(small: Collection, tmp_path: Path) -> None:
+    file = tmp_path / "study.backup"
+    small.join()
+    backup(small.project, small.store, file)
+    rows = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()][:-1]
+    token = "a token that the forger knows"
+    person = {"id": "p-forged", "role": "owner", "strata": "{}"}
+    later = "2999-01-01T00:00:00+00:00"
+    invitation = {"id": "0" * 12, "role": "owner", "kind": "personal", "secret": "", "strata": "{}", "created": later,
+                  "expires": later, "participant": "p-forged"}  # fmt: skip
+    session = {"id": hashlib.sha256(token.encode()).hexdigest(), "participant": "p-forged", "invitation": "0" * 12,
+               "expires": later}  # fmt: skip
+    tables = {"participants": person, "invitations": invitation, "sessions": session}
+    file.write_bytes(packed([*rows, *([name, row] for name, row in tables.items())]))
+    restore(small.project, small.store, small.keys, file, force=True)
+    with small.store.reading() as connection:
+        assert connection.execute(select(participants.c.id).where(participants.c.id == "p-forged")).first()
+        assert connection.execute(select(sessions)).all() == []
+    assert visitor(small.store, small.keys, token) is None
+
+
+@pytest.mark.parametrize(
+    "row",
+    [["users", {}], ["events", {"x": 1}], ["events"], 7, ["exports", ["a"]], ["events", {}],
+     ["exports", {"path": {"a": 1}, "date": "2026"}], ["erasures", {"participant": 2**70, "reason": "asked"}]],
+    ids=str,
+)  # fmt: skip
+def test_a_backup_with_rows_of_no_table_changes_nothing(small: Collection, tmp_path: Path, row: Any) -> None:
+    small.join().answer_all()
+    before = small.store.collected(small.project)
+    file = tmp_path / "study.backup"
+    file.write_bytes(packed([{"palate": "collect", "format": 1, "project": small.project.name}, row]))
+    with pytest.raises(PalateError, match="fits no table"):
+        restore(small.project, small.store, small.keys, file, force=True)
+    assert small.store.collected(small.project) == before
+
+
+@pytest.mark.parametrize("lines", [b"", b"{\n", b"\xff\n"], ids=["nothing", "half a line", "not UTF-8"])
+def test_a_backup_with_a_right_sum_over_wrong_lines_is_refused(small: Collection, tmp_path: Path, lines: bytes) -> None:
+    file = tmp_path / "study.backup"
+    file.write_bytes(gzip.compress(lines + msgspec.json.encode({"sha256": hashlib.sha256(lines).hexdigest()}) + b"\n"))
+    with pytest.raises(PalateError, match=r"study\.backup"):
+        restore(small.project, small.store, small.keys, file)
+
+
+def test_a_backup_that_unpacks_to_too_much_is_refused(
+    small: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PALATE_MAX_UNPACKED_MB", "1")
+    file = tmp_path / "study.backup"
+    file.write_bytes(gzip.compress(b"\n" * 2_000_000))
+    with pytest.raises(PalateError, match="unpacks to more than 1 MB"):
+        restore(small.project, small.store, small.keys, file)
+
+
+def test_a_strangers_project_rewrites_no_files_elsewhere(small: Collection, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    line = '{"id": "p-1", "text": "mine"}\n'
+    (mine / "data.jsonl").write_text(line)
+    with small.store.writing() as connection:
+        connection.execute(participants.insert().values(id="p-1", role="annotator", strata="{}"))
+        connection.execute(exports.insert().values(path=str(mine), date="2026-01-01"))
+        connection.execute(erasures.insert().values(participant="p-1", reason="asked"))
+    [receipt] = finish_erasures(small.project, small.store, small.keys)  # as every command does
+    assert (mine / "data.jsonl").read_text() == line
+    assert f"{mine} is no export of a collection" in receipt.read_text()
+
+
+def test_an_export_that_was_cut_off_is_still_searched(small: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann = small.join().answer_all()
+    id, folder = ann.id, small.folder / "exports" / "cut-off"
+    monkeypatch.setattr("palate.collect._export_folder.export_trl", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        export_folder(small.project, small.store, folder)
+    assert id in (folder / "records" / "answers.jsonl").read_text()
+    forget(small.project, small.store, small.keys, id, reason="asked")
+    assert id not in (folder / "records" / "answers.jsonl").read_text()
+
+
+class KilledError(Exception):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("change", range(1, 11))
+def test_an_export_that_was_killed_at_any_file_neither_keeps_a_person_nor_stops_an_erasure(
+    small: Collection, monkeypatch: pytest.MonkeyPatch, change: int
+) -> None:
+    ann = small.join().answer_all()
+    id, folder = ann.id, small.folder / "exports" / "killed"
+    small.join().answer_all()
+    replace, renamed = Path.replace, 0
+
+    def counted(draft: Path, target: Path) -> Path:
+        nonlocal renamed
+        renamed += 1
+        if renamed == change:
+            raise KilledError
+        return replace(draft, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", counted)
+        patch.setattr(Path, "unlink", lambda *_, **__: None)  # a killed process does not tidy up
+        with pytest.raises(KilledError):
+            export_folder(small.project, small.store, folder)
+    forget(small.project, small.store, small.keys, id, reason="asked")
+    assert [file for file in folder.rglob("*") if file.is_file() and id.encode() in file.read_bytes()] == []
+
+
+def test_an_import_writes_nothing_outside_of_the_project(small: Collection, tmp_path: Path) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text("mine")
+    file = small.folder / "project.toml"
+    file.write_text(file.read_text().replace('items = "items.jsonl"', 'items = "../notes.txt"'))
+    with pytest.raises(PalateError, match="outside of the project's folder"):
+        import_items(small.folder, "mini", None)
+    assert other.read_text() == "mine"
+
+
+def test_a_project_runs_no_code_of_a_model(tmp_path: Path) -> None:
+    make_project(tmp_path / "study", "feedback")
+    file = tmp_path / "study" / "project.toml"
+    text = file.read_text()
+    policy = next(line for line in text.splitlines() if line.startswith("policy = "))
+    file.write_text(text.replace(policy, 'policy = "./model,trust_remote_code=true"', 1))
+    with pytest.raises(PalateError, match="runs no code of a model"):
+        read_project(tmp_path / "study")
+
+
+def test_an_invitation_of_nobody_is_no_way_in(small: Collection) -> None:
+    """An id without its secret, and a secret that is empty as in a forged row, open nothing."""
+    ann = Person(small)
+    id = ann.invitation.id
+    with small.store.writing() as connection:
+        connection.execute(invitations.update().values(secret=hashlib.sha256(b"").hexdigest()))
+    for path in (f"/j/{id}", f"/j/{id}.", f"/j/{id}..", f"/j/{id}.." + "0" * 32):
+        assert small.client().get(path).status_code == 403

@@ -1,0 +1,31 @@
+"""Files under several names: an erasure reaches one of them, and the receipt tells of the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from palate.data import Pseudonyms, load_benchmark, write_benchmark
+from palate.privacy import forget
+
+NAMES = Pseudonyms(b"a key that only this test knows")
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_a_receipt_names_files_that_keep_the_person_under_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, symbolic: bool
+) -> None:
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+    folder, other = tmp_path / "data", tmp_path / "elsewhere.jsonl"
+    write_benchmark(load_benchmark("mini"), folder)
+    file = folder / "users.jsonl"
+    if symbolic:
+        file.rename(other)
+        file.symlink_to(other)
+    else:
+        other.hardlink_to(file)
+    receipt = forget("art-01-a", NAMES, data=[folder], keep_answers=True)
+    assert b"art-01-a" in other.read_bytes() and b"art-01-a" not in file.read_bytes()
+    [left] = [line for place in receipt.places for line in place.left if str(file) in line]
+    assert ("is yours to erase" if symbolic else "hard links") in left
