@@ -233,8 +233,8 @@ def erase_from_export(folder: Path, participant: str) -> Place:
             return None
         return row
 
-    for place in (folder, folder / RECORDS):
-        remove_drafts(place, WRITTEN)
+    for holder in (folder, folder / RECORDS):
+        remove_drafts(holder, WRITTEN)
     for file in sorted([*folder.glob("*.jsonl"), *folder.glob(f"{RECORDS}/*.jsonl")]):
         rewrite(file, without, write=True, keep_empty=True)
     return Place(kind="export", path=str(folder), erased=erased)
