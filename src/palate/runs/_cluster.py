@@ -405,8 +405,8 @@ def _connected(cluster: str, workers: int | None) -> Iterator[tuple[Any, int, bo
     except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
         raise PalateError(
             f"no Ray cluster answers at {cluster} ({str(error).strip().partition(chr(10))[0]}). Start one with "
-            "`ray start --head`, or use --cluster ray for workers on this machine. A cluster that wants a token does not "
-            "answer without it: see Ray's documentation on authentication."
+            "`ray start --head`, or use --cluster ray for workers on this machine. A cluster that wants a token "
+            "does not answer without it: see Ray's documentation on authentication."
         ) from error
     try:
         yield (ray, *_size(ray, workers))
