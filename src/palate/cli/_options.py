@@ -93,7 +93,7 @@ class RunOptions(SeedOptions):
         return {**super().given, "out": self.out}
 
 
-@Parameter(name="*", group=SAMPLING)
+@Parameter(name="*", group=RESULT)
 @dataclass(frozen=True, kw_only=True)
 class LoggedRunOptions(RunOptions):
     """The same for runs whose numbers can be logged elsewhere too."""
@@ -110,6 +110,10 @@ class ShardOptions(LoggedRunOptions):
 
     shard: str | None = None
     """Measure the items of one share of the users, such as `3/8`. `palate merge` joins the shares."""
+    cluster: str | None = None
+    """Measure in shards on a Ray cluster: `ray` for workers on this machine, `auto` or `ray://host:port`."""
+    workers: int | None = None
+    """Number of workers on the cluster [default: one for each GPU, else one for each core]."""
 
     @property
     def given(self) -> dict[str, Any]:
@@ -117,7 +121,7 @@ class ShardOptions(LoggedRunOptions):
         return {**super().given, "shard": self.shard}
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=SAMPLING)
 @dataclass(frozen=True, kw_only=True)
 class SamplingOptions:
     """How a policy samples."""

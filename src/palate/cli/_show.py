@@ -122,10 +122,20 @@ def measure_and_show(
     run: LoggedRunOptions, measure: Callable[Settings, SummaryType], *args: Settings.args, **kwargs: Settings.kwargs
 ) -> SummaryType:
     """Measure with a bar, write the report of the run, print it, and log it where that was asked for."""
+    from palate.records import PalateError
+    from palate.runs import measure_on_cluster
+
     loggers = loggers_of(run)
     with progress_bar(show=not run.json) as progress:
         given: dict[str, Any] = {**kwargs, **run.given, "progress": progress}
-        summary = measure(*args, **given)
+        if cluster := getattr(run, "cluster", None):
+            if getattr(run, "shard", None):
+                raise PalateError("--cluster makes the shards itself; leave out --shard")
+            summary = measure_on_cluster(cluster, getattr(run, "workers", None), measure, *args, **given)
+        elif getattr(run, "workers", None) is not None:
+            raise PalateError("--workers is the number of workers on a cluster: add --cluster ray, or leave it out")
+        else:
+            summary = measure(*args, **given)
         progress("writing the report", 0, 1)
         show(summary, json=run.json)
     if shard := getattr(run, "shard", None):

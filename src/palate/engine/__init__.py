@@ -18,7 +18,7 @@ from palate.engine._language import (
     Written,
 )
 from palate.engine._local import LocalClassifier, LocalModel
-from palate.engine._open import in_process, load_tokenizer, open_by_spec, open_language_model, yes
+from palate.engine._open import in_process, keep_language_models, load_tokenizer, open_by_spec, open_language_model, yes
 from palate.engine._torch import in_halves, out_of_memory, require, steady_attention
 from palate.engine._traits import TRAITS
 from palate.engine._vectors import Vectors, forget_vectors, text_hash, texts_with_vectors, vectors_folder
@@ -53,6 +53,7 @@ __all__ = [
     "forget_vectors",
     "in_halves",
     "in_process",
+    "keep_language_models",
     "load_encoder",
     "load_tokenizer",
     "open_by_spec",

@@ -44,6 +44,14 @@ ON_THE_HUB = ("openai/gpt-oss",)
 """Models that their makers serve on the hub only, though a server has the name of the organisation."""
 _SERVED = {"openai": re.compile(r"(chat)?gpt-?[345]|o[1345](-|$)"), "anthropic": re.compile("claude")}
 """Names of models whose weights nobody has."""
+_kept: dict[tuple[str, ...], LanguageModel] | None = None
+"""Models by name and options, where a process keeps them."""
+
+
+def keep_language_models() -> None:
+    """From now on this process opens every language model once."""
+    global _kept
+    _kept = {} if _kept is None else _kept
 
 
 def open_language_model(name: str, **options: str | None) -> LanguageModel:
@@ -57,7 +65,12 @@ def open_language_model(name: str, **options: str | None) -> LanguageModel:
     for option in options:
         if option not in known:
             raise unknown_name("option for a language model", option, known)
-    return _open(name, **options)  # type: ignore[arg-type]
+    if _kept is None:
+        return _open(name, **options)  # type: ignore[arg-type]
+    key = (name, *(f"{option}={options[option]}" for option in sorted(options)))
+    if key not in _kept:
+        _kept[key] = _open(name, **options)  # type: ignore[arg-type]
+    return _kept[key]
 
 
 def in_process(model: LanguageModel) -> LocalModel | None:

@@ -1,5 +1,6 @@
 """Experiments and their folders: settings, ledgers that survive a crash, and the stages that kinds share."""
 
+from palate.runs._cluster import measure_on_cluster
 from palate.runs._experiment import (
     EXPERIMENTS,
     REPORTS,
@@ -139,6 +140,7 @@ __all__ = [
     "locked",
     "log_run",
     "make_loggers",
+    "measure_on_cluster",
     "merge_runs",
     "no_progress",
     "open_run",

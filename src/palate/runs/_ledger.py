@@ -243,6 +243,10 @@ def locked(files: Iterable[Path]) -> Iterator[None]:
         yield
 
 
+class AnotherWriterError(PalateError):
+    """Another process is writing to the run."""
+
+
 class Appender:
     """Adds whole lines to a file, on the disk before `append` returns."""
 
@@ -253,7 +257,7 @@ class Appender:
             if fcntl:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise PalateError(f"another process is writing to {file.parent}; wait for it, or stop it") from error
+            raise AnotherWriterError(f"another process is writing to {file.parent}; wait for it, or stop it") from error
         except OSError as error:
             raise PalateError(
                 f"cannot write to {file}: {error.strerror or error}. Choose another place with --out."

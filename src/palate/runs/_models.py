@@ -9,11 +9,15 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from palate.engine import keep_language_models
 from palate.records import PalateError, RewardModel
 from palate.rewards import load_reward_model
 from palate.runs._settings import ModelSettings
 
 BATCH = 256
+
+_kept: dict[str, tuple[RewardModel, dict[str, str]]] | None = None
+"""Reward models by their names, where a process keeps them."""
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done and how much there is in all."""
@@ -52,7 +56,7 @@ def load_models(reward_models: Sequence[str | RewardModel]) -> list[LoadedModel]
         raise PalateError("name at least one reward model, for instance --rm embedding")
     loaded: list[tuple[RewardModel, dict[str, str]]] = []
     for given in reward_models:
-        loaded.append(load_reward_model(given) if isinstance(given, str) else (given, _identity(given)))
+        loaded.append(_loaded(given) if isinstance(given, str) else (given, _identity(given)))
     names = [model.name for model, _ in loaded]
     labels = [
         name if names.count(name) == 1 else f"{name} ({identity.get('spec', index)})"
@@ -65,6 +69,21 @@ def load_models(reward_models: Sequence[str | RewardModel]) -> list[LoadedModel]
         LoadedModel(ModelSettings(label=label, identity=identity), model)
         for label, (model, identity) in zip(labels, loaded, strict=True)
     ]
+
+
+def keep_models() -> None:
+    """From now on this process loads every model once: for workers, which measure one shard after another."""
+    global _kept
+    _kept = {} if _kept is None else _kept
+    keep_language_models()
+
+
+def _loaded(spec: str) -> tuple[RewardModel, dict[str, str]]:
+    if _kept is None:
+        return load_reward_model(spec)
+    if spec not in _kept:
+        _kept[spec] = load_reward_model(spec)
+    return _kept[spec]
 
 
 def _identity(model: RewardModel) -> dict[str, str]:

@@ -51,6 +51,14 @@ class ShardFile(msgspec.Struct, frozen=True, kw_only=True):
     """The largest batch size of the reward models, which decides the order of ratings."""
 
 
+class TooManyShardsError(PalateError):
+    """There are fewer users than shards."""
+
+    def __init__(self, message: str, users: int) -> None:
+        super().__init__(message)
+        self.users = users
+
+
 def parse_shard(text: str | None) -> Shard | None:
     """A shard as people write it; nothing where nothing is given."""
     if text is None:
@@ -72,9 +80,10 @@ def shard_items(items: Sequence[ItemType], shard: Shard | None) -> Sequence[Item
         return items
     counts = Counter(item.user_id for item in items)
     if shard.of > len(counts):
-        raise PalateError(
+        raise TooManyShardsError(
             f"--shard {shard}: the items are of {len(counts)} users, and all items of a user are in one shard; "
-            f"make {len(counts)} shards or fewer"
+            f"make {len(counts)} shards or fewer",
+            len(counts),
         )
     dealt: dict[str, int] = {}
     loads = [(0, number) for number in range(1, shard.of + 1)]
