@@ -117,7 +117,7 @@ class RewardServer:
                 break
         else:
             raise AssertionError(f"the server did not start: {''.join(self.printed)}")
-        self.address = self.printed[0].split()[-1]
+        self.address = next(line for line in self.printed if "  http://" in line).split()[-1]
         threading.Thread(target=lambda: self.printed.extend(self.process.stderr or ()), daemon=True).start()
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:

@@ -179,7 +179,7 @@ def test_missing_and_doubled_shards_are_refused(three: list[Path], tmp_path: Pat
     assert "shard 1/3 is there twice" in refusal([*three, copy], tmp_path / "out")
     (three[1] / "shard.json").unlink()
     assert "is no finished shard" in refusal(three, tmp_path / "out")
-    assert "has no settings.json" in refusal([tmp_path / "nowhere"], tmp_path / "out")
+    assert "no such folder" in refusal([tmp_path / "nowhere"], tmp_path / "out")
     assert "name the folders of the shards" in refusal([], tmp_path / "out")
 
 

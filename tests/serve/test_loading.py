@@ -154,7 +154,8 @@ def test_what_cannot_be_loaded_ends_the_server_with_the_reason(tmp_path: Path) -
         (tmp_path / "unloadable").write_text("fail")
         (tmp_path / "unloadable").rename(tmp_path / "loaded")
         _, printed = server.process.communicate(timeout=300)
-    assert (server.process.returncode, printed) == (2, "palate: these weights cannot be read\n")
+    said = f"Loading {tmp_path / 'models.py'}:Slow.\npalate: these weights cannot be read\n"
+    assert (server.process.returncode, printed) == (2, said)
 
 
 def test_between_a_failure_and_the_end_health_says_so() -> None:
@@ -177,4 +178,4 @@ def test_told_to_stop_while_it_loads_it_ends_at_once(tmp_path: Path, how: signal
     with loading_server(tmp_path) as server:
         server.process.send_signal(how)
         _, printed = server.process.communicate(timeout=300)
-    assert (server.process.returncode, printed) == (0, "")
+    assert (server.process.returncode, printed) == (0, f"Loading {tmp_path / 'models.py'}:Slow.\n")

@@ -14,7 +14,7 @@ from cyclopts import App, CycloptsError, Group, Parameter
 from palate import __version__
 from palate.cli._arguments import Verbosity, read_arguments
 from palate.cli._examples import EVERY_COMMAND, examples_of
-from palate.records import PalateError, printable, running_command, unfinished_erasures
+from palate.records import PalateError, command_line, printable, running_command, unfinished_erasures
 
 
 def _finite(kind: object, value: object) -> None:
@@ -220,7 +220,7 @@ def main(arguments: list[str] | None = None) -> None:
         words = read_arguments(given)
         verbosity.apply()
         _finish_erasures(words)
-        with running_command(words):
+        with running_command(command_line(words)):
             app(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         verbosity.trace()

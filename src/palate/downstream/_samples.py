@@ -15,7 +15,7 @@ import msgspec
 
 from palate.downstream._policy import Drawing, write_request
 from palate.engine import Failure, LanguageModel, Written
-from palate.records import PalateError, View
+from palate.records import PalateError, View, running_command
 from palate.report import Document
 from palate.runs import (
     Experiment,
@@ -150,7 +150,7 @@ class SampleSet:
             yield [known[item.id] for item in items]
             return
         texts, waiting = FEWEST_TEXTS, list(items)
-        with begin_run(self._parent, SHARED_SAMPLES, self.settings).writing() as writer:
+        with _begin(self._parent, self.settings).writing() as writer:
             known = self.known()  # another process may have drawn some before the file was locked
             while waiting:
                 step = max(1, texts // self.settings.drawing.samples)
@@ -208,9 +208,15 @@ def keep_samples(run: Run[Any], settings: SampleSettings, shard: Path) -> None:
     if told.is_file() and not own.is_file():  # with the versions that the samples were drawn with
         shared.folder.mkdir(parents=True, exist_ok=True)
         write_whole(own, told.read_bytes())
-    with begin_run(shared.folder.parent, SHARED_SAMPLES, settings).writing() as writer:
+    with _begin(shared.folder.parent, settings).writing() as writer:
         lines = (line for line in run.read(SAMPLES) if line.policy_view == settings.view.name)
         writer.add(SAMPLES, [line for line in lines if line.failed is None])
+
+
+def _begin(parent: Path, settings: SampleSettings) -> Run[SampleSettings]:
+    """Without the command line: many commands share the samples."""
+    with running_command(""):
+        return begin_run(parent, SHARED_SAMPLES, settings)
 
 
 def _encodable(text: str) -> str:

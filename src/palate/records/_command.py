@@ -7,16 +7,19 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import pairwise
 
 _LINE: ContextVar[str] = ContextVar("line", default="")
 _NOT_A_NAME = re.compile(r"\b(key)=(?![A-Z_][A-Z0-9_]*(?:,|$))[^,]*")
 """What stands where the name of an environment variable belongs may be the key itself."""
+_WHERE = ("--shard", "--cluster", "--workers")
+"""Options that say where a run is measured. It is the same run anywhere."""
 
 
 @contextmanager
-def running_command(words: Sequence[str]) -> Iterator[None]:
+def running_command(line: str) -> Iterator[None]:
     """What is made inside was made by this command line."""
-    token = _LINE.set(command_line(words))
+    token = _LINE.set(line)
     try:
         yield
     finally:
@@ -29,9 +32,12 @@ def current_command() -> str:
 
 
 def command_line(words: Sequence[str]) -> str:
-    """The words as a shell takes them, without keys.
+    """The words as a shell takes them, without keys and without where it was run.
 
-    >>> command_line(["eval", "ma cuisine", "--rm", "judge:m,key=sk-123"])
+    >>> command_line(["eval", "ma cuisine", "--rm", "judge:m,key=sk-123", "--shard", "1/8"])
     "palate eval 'ma cuisine' --rm judge:m,key=..."
     """
-    return shlex.join(["palate", *(_NOT_A_NAME.sub(r"\1=...", word) for word in words)])
+    kept = [
+        word for before, word in pairwise(["", *words]) if before not in _WHERE and word.partition("=")[0] not in _WHERE
+    ]
+    return shlex.join(["palate", *(_NOT_A_NAME.sub(r"\1=...", word) for word in kept)])

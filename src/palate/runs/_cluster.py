@@ -22,7 +22,7 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 
 from palate import __version__
-from palate.records import PalateError
+from palate.records import PalateError, current_command, running_command
 from palate.runs._experiment import Reading, RunSummary, conclude
 from palate.runs._ledger import AnotherWriterError
 from palate.runs._merge import merge_runs
@@ -70,6 +70,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A file in `out` that a worker must see, and what is in it."""
     secret: str
     variables: dict[str, str]
+    command: str
+    """The command line, which runs keep."""
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +158,8 @@ class Worker:
         while True:
             try:
                 given = {**job.given, "out": job.out, "shard": str(shard), "progress": tell}
-                summary = job.measure(self._benchmark, *job.args[1:], **given)
+                with running_command(job.command):
+                    summary = job.measure(self._benchmark, *job.args[1:], **given)
                 return Outcome(host=self._host, run=Path(summary.run).name)
             except AnotherWriterError:
                 if time.monotonic() > patience_ends:
@@ -186,7 +189,7 @@ def measure_on_cluster(
     with _probe(out) as (probe, secret), _connected(cluster, workers) as (ray, count, gpus):
         job = Job(
             measure=measure, args=args, given=given, folder=str(Path.cwd()), out=str(out), probe=probe, secret=secret,
-            variables={name: os.environ[name] for name in PASSED_ON if name in os.environ},
+            variables={name: os.environ[name] for name in PASSED_ON if name in os.environ}, command=current_command(),
         )  # fmt: skip
         shards = _Driver(ray, job, count, gpus, progress).measure()
     merged = merge_runs(shards, out, progress)

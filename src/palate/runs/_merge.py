@@ -23,7 +23,7 @@ from palate.records import PalateError
 from palate.runs._experiment import open_run
 from palate.runs._ledger import Keys, Ledger, scan_lines
 from palate.runs._models import Progress, no_progress
-from palate.runs._run import Run, write_whole
+from palate.runs._run import COMMAND, Run, write_whole
 from palate.runs._shards import SHARD, Place, ShardFile, places
 from palate.runs._views import VIEWS
 
@@ -206,6 +206,8 @@ def _merge(group: Sequence[_Opened], out: Path, progress: Progress) -> Run[Any]:
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     made = Run(draft, settings, experiment)
+    if (first.folder / COMMAND).is_file():
+        write_whole(draft / COMMAND, _content(group[0], COMMAND))
     names = ["settings.json"]
     write_whole(draft / "settings.json", _content(group[0], "settings.json"))
     # The order of ratings is that of the first shard's machine. Parts stand in the order in which views show them.
