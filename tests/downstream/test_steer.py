@@ -284,6 +284,7 @@ def test_the_command(
     [folder] = Path("runs").glob("letters-pairs-steer-*")
     assert {file.name for file in folder.iterdir()} == {
         "settings.json",
+        "command.txt",
         "report.html",
         "report.md",
         "results.csv",

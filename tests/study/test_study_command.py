@@ -24,7 +24,7 @@ from palate.study import StudySummary
 from tiny_models import TinyModels
 
 KILLS = 4
-FILES = {"settings.json", "cells.jsonl", "failures.jsonl", "seconds.jsonl", "models"}
+FILES = {"settings.json", "command.txt", "cells.jsonl", "failures.jsonl", "seconds.jsonl", "models"}
 REPORTS = {"report.html", "report.md", "results.csv", "summary.json"}
 PLUG_INS = """
 import os
