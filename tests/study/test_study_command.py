@@ -327,12 +327,17 @@ def test_who_stops_it_goes_on_later(tmp_path: Path, policy: str) -> None:
     assert msgspec.json.decode(done.stdout, type=StudySummary).complete
 
 
-def test_only_some_measures_are_run_when_asked(tmp_path: Path, policy: str) -> None:
+def test_only_some_measures_and_models_are_run_when_asked(tmp_path: Path, policy: str) -> None:
     (tmp_path / "plan.toml").write_text(
         model("random") + model("longest") + trained("t") + predictor() + best_of(policy)
     )
     done = palate("study", "plan.toml", "--only", "bensh", cwd=tmp_path)
     assert done.returncode == 2 and "Did you mean 'bench'" in done.stderr and not (tmp_path / "runs").exists()
+    done = palate("study", "plan.toml", "--model", "rendom", cwd=tmp_path)
+    assert done.returncode == 2 and "Did you mean 'random'" in done.stderr and not (tmp_path / "runs").exists()
+    done = palate("study", "plan.toml", "--only", "bench", "--model", "longest", "--json", cwd=tmp_path)
+    summary = msgspec.json.decode(done.stdout, type=StudySummary)
+    assert "train | t" in [one.cell for one in summary.unfinished] and len(summary.unfinished) == 6
     done = palate("study", "plan.toml", "--only", "bench", "--json", cwd=tmp_path)
     summary = msgspec.json.decode(done.stdout, type=StudySummary)
     assert [one.cell for one in summary.unfinished] == [f"best of 3 | {name}" for name in ("random", "longest", "t")]

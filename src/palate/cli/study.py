@@ -29,6 +29,7 @@ def study(
     *,
     at_once: int = 1,
     only: Many = None,
+    model: Many = None,
     check: Flag = False,
     out: Path = Path("runs"),
     options: DataOptions = DATA,
@@ -46,6 +47,8 @@ def study(
         Number of cells that run side by side, each in a process of its own.
     only
         Run the cells of this measure only; may be repeated. The others wait for a later call.
+    model
+        Run the cells of this reward model only, by its name in the plan; may be repeated.
     check
         Check the plan, list its cells, and run nothing.
     out
@@ -63,7 +66,7 @@ def study(
             return print_json({"cells": [cell.name for cell in cells]})
         return _list(cells)
     with _watching(show=not options.json) as watch:
-        summary = measure(plan, out=out, at_once=at_once, only=only, watch=watch, **options.given)
+        summary = measure(plan, out=out, at_once=at_once, only=only, models=model, watch=watch, **options.given)
     return show(summary, json=options.json)
 
 

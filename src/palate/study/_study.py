@@ -98,12 +98,14 @@ def study(
     data_dir: str | Path | None = None,
     at_once: int = 1,
     only: Sequence[str] | None = None,
+    models: Sequence[str] | None = None,
     watch: Watcher | None = None,
 ) -> StudySummary:
     """Run every cell of a plan that is not finished, and say what predicts what.
 
     The plan is checked whole before anything runs. A cell that fails is told and does not stop the others; the same
-    call tries it again. `at_once` cells run side by side, each worker a process of its own.
+    call tries it again. `at_once` cells run side by side, each worker a process of its own. `only` and `models` name
+    the measures and the reward models whose cells are run now; the others wait for a later call.
     """
     if at_once < 1:
         raise PalateError(f"--at-once is a number of processes from 1; {at_once} was given")
@@ -114,7 +116,7 @@ def study(
     data = Path(data_dir) if data_dir else None
     benchmarks = Benchmarks(data)
     _refuse(plan, where, benchmarks)
-    cells = _asked(plan, only)
+    cells = _asked(plan, only, models)
     if plan.train and "," in str(out):
         raise PalateError(f"{out} has a comma, after which options of the trained models follow: choose another --out")
     begun = _begin(plan, Path(out), benchmarks)
@@ -146,13 +148,18 @@ def study(
     return STUDY.summarise(begun)
 
 
-def _asked(plan: Plan, only: Sequence[str] | None) -> list[Cell]:
-    """All cells, or those of some measures and the training of models."""
-    names = [measure.name for measure in plan.measures]
-    for name in only or ():
-        if name not in names:
-            raise unknown_name("measure", name, names)
-    return [cell for cell in cells_of(plan) if not only or not cell.measure or cell.measure in only]
+def _asked(plan: Plan, only: Sequence[str] | None, models: Sequence[str] | None) -> list[Cell]:
+    """All cells, or those of some measures and models, and the training of models."""
+    measures, zoo = [measure.name for measure in plan.measures], [model.label for model in plan.zoo]
+    for what, named, known in (("measure", only, measures), ("model", models, [*zoo, IN_CONTEXT])):
+        for name in named or ():
+            if name not in known:
+                raise unknown_name(what, name, known)
+    return [
+        cell
+        for cell in cells_of(plan)
+        if (not only or not cell.measure or cell.measure in only) and (not models or cell.model in models)
+    ]
 
 
 def check_plan(plan: Plan, where: object, data: Path | None = None) -> None:

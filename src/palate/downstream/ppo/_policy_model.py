@@ -157,6 +157,11 @@ class PolicyModel(LocalModel):
         """The policy's last hidden states before each token of the responses: (texts, longest response, size)."""
         return self._read(self._causal(self._trained), texts)
 
+    def read_apart(self, texts: TokenBatch) -> Tensor:
+        """The same, with a prompt of its own for each text: no text has a part in another's gradient."""
+        with self._autocast(), steady_attention():
+            return self._read_whole(self._causal(self._trained).base_model, texts)
+
     def measure(self, states: Tensor, texts: TokenBatch, of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """What `of` says of the policy's logits, over the temperature, and the tokens that were taken; 0 elsewhere."""
         return self._measure(self._causal(self._trained), states, texts, of)
@@ -175,6 +180,12 @@ class PolicyModel(LocalModel):
         with self._autocast(), steady_attention():
             return (self._read_whole if self._whole else self._read_shared)(model.base_model, texts)
 
+    @property
+    def logits_at_once(self) -> int:
+        """Tokens whose logits are held together."""
+        vocabulary: int = self._model.config.get_text_config().vocab_size
+        return max(1, LOGITS_AT_ONCE // vocabulary)
+
     def _autocast(self) -> AbstractContextManager[Any]:
         half = self._dtype == "bfloat16"
         return torch.autocast(self.torch_device.type, torch.bfloat16) if half else nullcontext()
@@ -188,8 +199,7 @@ class PolicyModel(LocalModel):
                 logits = head_logits(model, some)
             return of(logits if self._temperature == 1 else logits / self._temperature, taken)
 
-        rows = max(1, LOGITS_AT_ONCE // model.config.get_text_config().vocab_size)
-        some, taken = (torch.split(one[texts.mask], rows) for one in (states, texts.responses))
+        some, taken = (torch.split(one[texts.mask], self.logits_at_once) for one in (states, texts.responses))
         once = len(some) == 1 or not torch.is_grad_enabled()
         work = piece if once else partial(checkpoint, piece, use_reentrant=False)
         found = torch.cat([work(*one) for one in zip(some, taken, strict=True)])
@@ -246,6 +256,12 @@ class PolicyModel(LocalModel):
             if hasattr(module, "get_delta_weight"):
                 merged = module.base_layer.weight + module.get_delta_weight("default")
                 self._model.get_submodule(name).weight.copy_(merged)
+
+    @property
+    def network(self) -> nn.Module:
+        """The network whose weights are trained."""
+        network: nn.Module = self._trained
+        return network
 
     def learned(self) -> dict[str, Tensor]:
         """What is trained, by name."""

@@ -97,7 +97,7 @@ class PolicyGradient:
             done[0] += len(places)
             tell(0.6 * done[0] / len(paid))
 
-        with _tensor_cores(self.policy.torch_device):
+        with tensor_cores(self.policy.torch_device):
             self._pieces.each(self.texts, paid, self._item, learn, TOO_MUCH)
 
     @torch.no_grad()
@@ -160,7 +160,7 @@ class PolicyGradient:
 
 
 @contextmanager
-def _tensor_cores(device: torch.device) -> Iterator[None]:
+def tensor_cores(device: torch.device) -> Iterator[None]:
     """Let a GPU multiply in TF32. A gradient that is off by a thousandth is as good; a difference would be lost."""
     if device.type != "cuda":
         yield
