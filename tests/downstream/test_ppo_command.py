@@ -112,6 +112,12 @@ def test_from_one_end_to_the_other(tiny_models: TinyModels, place: Path, capsys:
     said = capsys.readouterr().out
     summary = msgspec.json.decode(said, type=PpoSummary)
     assert summary.complete
+    assert (run / "policy").exists()
+    done(*words, "--no-keep-policy", "--json")
+    capsys.readouterr()
+    done(*words, "--json")  # is finished, and trains nothing
+    assert msgspec.json.decode(capsys.readouterr().out, type=PpoSummary) == summary
+    assert not (run / "policy").exists()
     assert len(summary.curve) == 11
     assert summary.score is not None
     assert summary.score.n == summary.test_items

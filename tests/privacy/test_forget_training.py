@@ -70,6 +70,15 @@ def test_whoever_was_trained_on_is_refused_before_anything_is_touched(trained: P
     assert contents(tmp_path) == before
 
 
+def test_without_weights_whoever_was_trained_on_goes_too(trained: Path) -> None:
+    shutil.rmtree(trained / "policy")
+    receipt = forget("ann", KEY, runs=[trained])
+    assert not any(b'"user_id":"ann"' in content for content in contents(trained).values())
+    [place] = [place for place in receipt.places if place.path == str(trained)]
+    assert any("a trace of that may be in it" in reason for reason in place.left)
+    assert PPO.summarise(open_run(trained)).complete
+
+
 @pytest.mark.parametrize("judged", [0, 1, 7])
 def test_a_held_out_user_goes_from_a_run_that_is_not_finished(trained: Path, judged: int) -> None:
     lines = (trained / "held_out.jsonl").read_bytes().splitlines(keepends=True)

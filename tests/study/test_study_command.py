@@ -110,6 +110,7 @@ def test_from_one_end_to_the_other(whole: tuple[Path, StudySummary]) -> None:
     [run] = folder.glob("runs/plan-study-*")
     assert {file.name for file in run.iterdir()} == FILES | REPORTS
     assert (run / "models" / "per-user" / "model.json").is_file()
+    assert len(list(folder.glob("runs/*/held_out.jsonl"))) == 2 and not list(folder.glob("runs/*/policy"))
 
 
 def test_a_report_has_the_same_bytes(whole: tuple[Path, StudySummary]) -> None:

@@ -59,6 +59,7 @@ def ppo(
     policy_view: str | None = None,
     training: TrainingOptions = TRAINING,
     checkpoint_every: int = CHECKPOINT_EVERY,
+    keep_policy: bool = True,
     views: ViewOptions = VIEWS,
     run: LoggedRunOptions = RUN,
 ) -> None:
@@ -83,6 +84,8 @@ def ppo(
         What the policy sees of the user, in training and in the test [default: the same].
     checkpoint_every
         Steps between checkpoints.
+    keep_policy
+        Keep the trained weights after the test.
     """
     from palate.cli._show import log, loggers_of, show
     from palate.downstream import is_main_process, watching
@@ -99,6 +102,7 @@ def ppo(
             policy_view=policy_view,
             training=Training(**vars(training)),
             checkpoint_every=checkpoint_every,
+            keep_policy=keep_policy,
             **views.given,
             **run.given,
             progress=watched.progress,

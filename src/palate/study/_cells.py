@@ -193,7 +193,7 @@ def run_cell(plan: Plan, cell: Cell, place: Workplace, benchmarks: Benchmarks, p
     else:
         made = ppo(
             benchmark, measure.policy, rm, measure.critic, view=cell.view, policy_view=measure.policy_view,
-            training=measure.options, **common,
+            training=measure.options, keep_policy=measure.keep_policies, **common,
         )  # fmt: skip
     return Path(made.run).name
 

@@ -131,6 +131,8 @@ class Ppo(_Use, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field
     seeds: list[int] = msgspec.field(default_factory=lambda: [0])
     training: dict[str, int | float | str | bool] = {}
     """Options of `palate ppo`, such as `algorithm`, `steps` and `learning_rate`."""
+    keep_policies: bool = False
+    """Whether the trained weights stay on the disk once a run has been tested."""
 
     @property
     def options(self) -> Training:

@@ -50,7 +50,7 @@ def summarise_ppo(run: Run[PpoSettings]) -> PpoSummary:
     score, reward = (_change(items, one, settings.seed) for one in (values.scores, values.rewards))
     agreement = _change(items, values.agreements, settings.seed, GAIN)
     before, after = (_written(lines, values, side) for side in (0, 1))
-    finished = policy_folder(run).exists()
+    finished = bool(lines) or policy_folder(run).exists()
     taken = settings.training.steps if finished else max((line.step for line in curve), default=0)
     lost_items = run.lost_items((item.id for item in every), run.lines(HELD_OUT))
     lost = [Finding("warning", LOST.format(count=lost_items))] if lost_items else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,7 @@ def ppo(
     policy_view: str | None = None,
     training: Training | None = None,
     checkpoint_every: int = CHECKPOINT_EVERY,
+    keep_policy: bool = True,
     retriever: str = "bm25",
     writer: str = "smollm2",
     budget: str | None = None,
@@ -76,8 +78,9 @@ def ppo(
 ) -> PpoSummary:
     """Train a policy against a reward model, and judge it on users and prompts that it was not trained on.
 
-    Call it again to resume. `on_step` is told of each step and of how many there are; `say` of anything else a person
-    should know. Under `accelerate launch` several processes share the work.
+    Call it again to resume. Without `keep_policy` the trained weights are deleted once they have been tested.
+    `on_step` is told of each step and of how many there are; `say` of anything else a person should know. Under
+    `accelerate launch` several processes share the work.
     """
     training = training or Training()
     training.check()
@@ -134,16 +137,20 @@ def ppo(
         processes=group.world_size,
     )
     run = _begin(Path(out), settings, trained_on, held_out, group)
-    if not policy_folder(run).exists():
-        trainer = Trainer(learner, trained_on, model, training, seed, group)
-        progress("drawing, rating and learning the next step", 0, 1)
-        train_or_resume(run, trainer, checkpoint_every, on_step or (lambda line, steps: None), say or (lambda _: None))
-        del trainer
-    untrained, trained = learner.like(learner.name), learner.like(str(policy_folder(run)))
-    del learner
-    gc.collect()  # what was trained with makes room for what is tested
-    if group.is_main:
-        judge_held_out(run, held_out, untrained, trained, model, judge, to_test.builder, progress)
+    if not all(prompt.item.id in run.lines(HELD_OUT) for prompt in held_out):  # perhaps without its weights by now
+        if not policy_folder(run).exists():
+            trainer = Trainer(learner, trained_on, model, training, seed, group)
+            progress("drawing, rating and learning the next step", 0, 1)
+            heard = on_step or (lambda line, steps: None), say or (lambda what: None)
+            train_or_resume(run, trainer, checkpoint_every, *heard)
+            del trainer
+        untrained, trained = learner.like(learner.name), learner.like(str(policy_folder(run)))
+        del learner
+        gc.collect()  # what was trained with makes room for what is tested
+        if group.is_main:
+            judge_held_out(run, held_out, untrained, trained, model, judge, to_test.builder, progress)
+    if group.is_main and not keep_policy:
+        shutil.rmtree(policy_folder(run), ignore_errors=True)
     group.barrier()
     return PPO.summarise(run)
 
@@ -190,6 +197,10 @@ STRANGERS = (
     "{path} showed somebody else's profile in training and does not keep whose: if it was this user's, a trace of it "
     "is in the weights; delete the folder to be sure"
 )
+WRITTEN = (
+    "what a policy wrote for others in {path} is as it was. If this user was among those it was trained on, a trace of "
+    "that may be in it; its weights were deleted after the test. Delete the folder to be sure"
+)
 
 
 class PpoExperiment(Experiment[PpoSettings, PpoSummary]):
@@ -212,18 +223,27 @@ class PpoExperiment(Experiment[PpoSettings, PpoSummary]):
         return ppo_document(run, summary, users=users)
 
     def refuse_to_forget(self, run: Run[PpoSettings], user: str) -> str | None:
-        """Whoever was trained on is in the weights, and cannot be taken out."""
-        trained = any(item.user_id == user and not item.held_out for item in run.read(ITEMS))
-        return TRAINED.format(path=run.folder) if trained else None
+        """Whoever was trained on is in the weights, as long as there are any, and cannot be taken out."""
+        return TRAINED.format(path=run.folder) if _has_weights(run) and _trained_on(run, user) else None
 
     def may_tell_of_anybody(self, run: Run[PpoSettings]) -> Sequence[Ledger[Any]]:
         """What a policy writes that was trained while strangers or neighbours were shown."""
         return (HELD_OUT,) if _showed_strangers(run) else ()
 
     def left_after_forgetting(self, run: Run[PpoSettings]) -> list[str]:
-        """The weights stay as they are."""
+        """The weights stay as they are; where they were deleted, what they wrote stays."""
+        if not _has_weights(run):
+            return [WRITTEN.format(path=run.folder)]
         strangers = [STRANGERS.format(path=run.folder)] if _showed_strangers(run) else []
         return [WEIGHTS.format(path=policy_folder(run)), *strangers]
+
+
+def _has_weights(run: Run[PpoSettings]) -> bool:
+    return policy_folder(run).exists() or (run.folder / "checkpoints").exists()
+
+
+def _trained_on(run: Run[PpoSettings], user: str) -> bool:
+    return any(item.user_id == user and not item.held_out for item in run.read(ITEMS))
 
 
 def _showed_strangers(run: Run[PpoSettings]) -> bool:
