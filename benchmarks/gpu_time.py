@@ -76,7 +76,8 @@ def launches(work: Work, device: str) -> list[Launch]:
     """Every kernel of a GPU; on a CPU every operation."""
     on_gpu = device == "cuda"
     kind = torch.profiler.DeviceType.CUDA if on_gpu else torch.profiler.DeviceType.CPU
-    with profile(activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU], acc_events=True) as recorded:
+    activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA] if on_gpu else [ProfilerActivity.CPU]
+    with profile(activities=activities, acc_events=True) as recorded:
         work()
         peer.settle()
     found = []
@@ -111,7 +112,7 @@ def recorded_seconds(action: Work, device: str) -> float:
                 action()
             action = graph.replay
             action()
-        return median_seconds(action, device, 5)
+        return median_seconds(action, device, 3)
 
 
 def products(model: Any, passes: Sequence[int], *, joined: bool) -> tuple[Work, float]:
