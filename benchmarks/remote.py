@@ -35,7 +35,7 @@ from contextlib import contextmanager
 from palate.data import load_benchmark
 from palate.engine import require
 from palate.engine._weights import weights_folder
-from palate.records import Ask, Part, Rating, View
+from palate.records import Ask, PalateError, Part, Rating, View
 from palate.rewards import make_reward_model, rate
 
 REWARDS = ("likelihood", "pmi", "classifier", "judge", "grader")
@@ -186,10 +186,16 @@ def main() -> None:
     )
     print(f"profiles of {chosen.words} words, {device}, {dtype}")
     print(" ".join(f"{title:>11}" for title in COLUMNS), flush=True)
+    failed = False
     with weights(chosen.model) as folder, servers(chosen.url, folder) as (addresses, busy):
         name = chosen.model if chosen.url else "m"
         for reward in chosen.rewards:
-            compare(reward, folder, addresses, name, asks, device, dtype, busy)
+            try:
+                compare(reward, folder, addresses, name, asks, device, dtype, busy)
+            except PalateError as error:
+                failed = True
+                print(f"{reward}: {error}", file=sys.stderr, flush=True)
+    sys.exit(2 if failed else 0)
 
 
 if __name__ == "__main__":
