@@ -4,13 +4,14 @@
 #   bash benchmarks/on_a_gpu.sh figures              # all parts
 #   bash benchmarks/on_a_gpu.sh figures bon ppo      # only these parts
 #
-# `steer` reads ACL titles from where PALATE_DATA points; the others need no data.
+# `steer` reads ACL titles from where PALATE_DATA points; the others need no data. `vllm` is done only when it is named,
+# since vLLM has to be installed.
 # Run the same line again to resume: runs are kept in FOLDER/runs, and a part that is done is not done again.
 set -uo pipefail
 
 folder=${1:?"usage: bash benchmarks/on_a_gpu.sh FOLDER [PART ...]"}
 shift
-parts=("${@:-bon guide serve steer ppo scoring sampling}")
+parts=("${@:-bon guide serve steer ppo scoring sampling time}")
 mkdir -p "$folder"
 export PYTHONUNBUFFERED=1
 python=${PYTHON:-python}
@@ -48,6 +49,8 @@ for name in ${parts[*]}; do
             part scoring-smollm2 "$python" benchmarks/scoring.py --device cuda --shape smollm2 --asks 32 --repeats 5
             part scoring-8b "$python" benchmarks/scoring.py --device cuda --shape 8b --asks 8 --repeats 3 --budget 16384
             ;;
+        time) part time "$python" benchmarks/gpu_time.py --device cuda ;;
+        vllm) part vllm "$python" benchmarks/against_vllm.py --device cuda ;;
         sampling) part sampling "$python" benchmarks/sampling.py --random --device cuda --dtype bfloat16 --prompts 32 ;;
         steer)
             part titles-pairs palate data convert acl-titles "$folder/titles" --pairs --rejected-by "$model" \
@@ -59,7 +62,7 @@ for name in ${parts[*]}; do
                 --temperature 0.7 --tokens 48 --limit 120 "${views[@]}" --out "$folder/runs"
             ;;
         ppo) part ppo ppo_tuned ;;
-        *) echo "no part is called $name; there are bon, guide, serve, steer, ppo, scoring and sampling" >&2 && exit 2 ;;
+        *) echo "no part is called $name; there are bon, guide, serve, steer, ppo, scoring, sampling, time and vllm" >&2 && exit 2 ;;
     esac
 done
 exit $failed

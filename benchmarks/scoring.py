@@ -52,6 +52,14 @@ SHAPES: dict[str, dict[str, Any]] = {
         "num_key_value_heads": 8,
         "intermediate_size": 14_336,
     },
+    "tiny": {  # to see that all runs
+        "vocab_size": 1_000,
+        "hidden_size": 256,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 512,
+    },
 }
 
 
@@ -124,16 +132,18 @@ def tokens_a_second(model: Any, device: str, repeats: int, rows: int) -> float:
     return rows * 1_630 / seconds
 
 
-def load(shape: str, device: str) -> Any:
+def load(shape: str, device: str, kind: str = "LlamaForSequenceClassification", **changes: Any) -> Any:
+    """Random weights, the same ones for the same shape and kind on the same device."""
     transformers: Any = importlib.import_module("transformers")
     transformers.utils.logging.set_verbosity_error()
     torch.manual_seed(0)
-    config = transformers.LlamaConfig(**SHAPES[shape], max_position_embeddings=8_192, num_labels=1, pad_token_id=0)
+    own = {"max_position_embeddings": 8_192, "num_labels": 1, "pad_token_id": 0} | changes
+    config = transformers.LlamaConfig(**SHAPES[shape] | own)
     config._attn_implementation = "sdpa"
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     torch.set_default_dtype(dtype)
     with torch.device(device):
-        model = transformers.LlamaForSequenceClassification(config)
+        model = getattr(transformers, kind)(config)
     torch.set_default_dtype(torch.float32)
     return model.eval()
 
