@@ -164,3 +164,14 @@ def test_every_file_of_the_built_in_encoder_is_checked(tmp_path: Path) -> None:
         with pytest.raises(PalateError, match="is not the file it should be"):
             _check_files(model, tmp_path)
         (tmp_path / name).write_text(name)
+
+
+def test_counted_traits_need_no_torch() -> None:
+    program = (
+        "import sys\n"
+        "sys.modules['torch'] = sys.modules['transformers'] = None\n"
+        "from palate.engine import load_encoder\n"
+        "print(len(load_encoder('traits').encode(['Perhaps some tea?'])))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=900)
+    assert done.stdout == "1\n", done.stderr

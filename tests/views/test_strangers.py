@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from palate.data import History
 from palate.records import Benchmark, Card, Comparison, Judgement, PalateError, Post, User, View
 from palate.views import NO_FURTHER_STRANGER, Missing, ViewBuilder, parse_view
-from palate.views._strangers import Strangers
+from palate.views._strangers import Strangers, sampled
 
 CARD = Card(name="test", title="test", version="1", licence="none", source="the test")
 
@@ -191,3 +191,10 @@ def test_strangers_are_those_of_plain_sets_of_names(seed: int, users: int, promp
     for item in items:
         for to in (None, draw.choice(names)):
             assert list(strangers.of(item, to=to)) == plain_strangers(held, item, seed, to)
+
+
+@given(st.integers(0, 2**32), st.integers(0, 700), st.integers(0, 70))
+def test_numbers_drawn_one_by_one_are_those_of_a_sample(seed: int, size: int, count: int) -> None:
+    one, other, count = random.Random(seed), random.Random(seed), min(size, count)
+    assert list(sampled(one, size, count)) == other.sample(range(size), count)
+    assert one.random() == other.random()

@@ -31,6 +31,7 @@ from palate.engine._language import (
     WriteRequest,
     Written,
 )
+from palate.engine._meter import count, rehearsing, share
 from palate.records import PalateError
 
 Request = TypeVar("Request", WriteRequest, ChooseRequest, LikelihoodRequest)
@@ -220,13 +221,16 @@ class CachedLanguageModel:
         def place(key: bytes, answer: Answer | Failure) -> None:
             for index in places[key]:
                 answers[index] = answer
+            share(len(answers) / len(requests))
+            for index in places[key]:
                 if on_answer is not None:
                     on_answer(index, answer)
 
-        known = _decode(self._cache.get(list(places)), kind)
+        known = {} if rehearsing() else _decode(self._cache.get(list(places)), kind)
         for key, answer in known.items():
             place(key, answer)
         missing = {key: requests[first] for key, (first, *_) in places.items() if key not in known}
+        count(calls=len(requests), cached=len(requests) - len(missing))
         if missing:
             self._ask_for(missing, ask, place)
         return [answers[index] for index in range(len(requests))]
@@ -252,6 +256,8 @@ class CachedLanguageModel:
             place(key, answer)
 
     def _keep(self, answers: Iterable[tuple[bytes, object]]) -> None:
+        if rehearsing():
+            return
         rows = [
             (key, json.dumps(msgspec.to_builtins(answer))) for key, answer in answers if not isinstance(answer, Failure)
         ]

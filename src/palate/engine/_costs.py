@@ -72,6 +72,18 @@ class CostTracker:
         self.usage.completion_tokens += completion
         self.usage.cost += self._price(prompt, completion)
 
+    @property
+    def priced(self) -> bool:
+        """Whether it is known what tokens cost."""
+        return self._prices is not None
+
+    def expect(self, prompt: int, completion: int) -> None:
+        """Count a request that is not sent, as in a rehearsal."""
+        self.usage.requests += 1
+        self.usage.prompt_tokens += prompt
+        self.usage.completion_tokens += completion
+        self.usage.cost += self._price(prompt, completion)
+
     def status(self) -> str:
         """One short line for a progress bar."""
         usage = self.usage

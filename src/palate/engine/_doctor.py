@@ -11,11 +11,12 @@ from importlib.util import find_spec
 import httpx
 import msgspec
 
-from palate.engine._weights import BUILT_IN
+from palate.engine._weights import BUILT_IN, built_in_folder
 from palate.records import cache_folder
 
 EXTRAS = {
     "local": ("torch", "transformers", "sentence-transformers", "accelerate", "gguf"),
+    "onnx": ("onnxruntime", "tokenizers"),
     "hub": ("huggingface_hub", "pyarrow"),
 }
 GIGABYTE = 2**30
@@ -76,10 +77,9 @@ def _devices() -> list[Diagnosis]:
 
 
 def _models() -> list[Diagnosis]:
-    folder = cache_folder() / "models"
     found = []
-    for name, model in BUILT_IN.items():
-        ready = (folder / f"{name}-{model.sha256[:12]}").is_dir()
+    for name in BUILT_IN:
+        ready = built_in_folder(name).is_dir()
         found.append(Diagnosis(f"model {name}", "in the cache" if ready else "fetched when it is first used"))
     return [*found, Diagnosis("cache", str(cache_folder()))]
 

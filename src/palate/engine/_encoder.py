@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import numpy as np
 
-from palate.engine._torch import quiet_transformers, require, require_installed, steady_attention
+from palate.engine._meter import count, loading
+from palate.engine._torch import (
+    check_device,
+    quiet_transformers,
+    require,
+    require_installed,
+    steady_attention,
+    wanted_device,
+)
 from palate.engine._vectors import Pair, Vectors, VectorStore, remembered, vectors_folder
-from palate.engine._weights import folder_fingerprint, weights_folder
+from palate.engine._weights import BACKEND, ONNX, folder_fingerprint, weights_folder
 from palate.records import PalateError
 
 if TYPE_CHECKING:
@@ -85,12 +93,18 @@ class SentenceEncoder:
 
     @cached_property
     def _model(self) -> SentenceTransformer:
-        library = require("sentence_transformers", "local")
-        quiet_transformers()
-        try:
-            model: SentenceTransformer = library.SentenceTransformer(str(self._folder), local_files_only=True)
-        except Exception as error:
-            raise PalateError(f"cannot load an encoder from {self._folder}: {error}") from error
+        with loading():  # with the packages: to import them takes longer than to read the weights
+            library = require("sentence_transformers", "local")
+            quiet_transformers()
+            device = wanted_device()  # None: the library's choice, a GPU where there is one
+            if device:
+                check_device(device)
+            try:
+                model: SentenceTransformer = library.SentenceTransformer(
+                    str(self._folder), local_files_only=True, device=device
+                )
+            except Exception as error:
+                raise PalateError(f"cannot load an encoder from {self._folder}: {error}") from error
         return model.eval()
 
     def encode(
@@ -101,10 +115,10 @@ class SentenceEncoder:
         return np.stack(rows) if rows else np.zeros((0, self.dimensions), np.float32)
 
     def _read(self, pairs: Sequence[Pair]) -> Vectors:
-        torch = require("torch", "local")
         model = self._model
+        torch = require("torch", "local")
         windows = model.tokenizer(
-            [_encodable(text) for text, _ in pairs],
+            [encodable(text) for text, _ in pairs],
             truncation=True,
             max_length=model.max_seq_length,
             return_overflowing_tokens=True,
@@ -112,6 +126,7 @@ class SentenceEncoder:
         )
         owners = np.asarray(windows["overflow_to_sample_mapping"])
         lengths = np.asarray([len(ids) for ids in windows["input_ids"]])
+        count(prompt_tokens=int(lengths.sum()))
         rows: list[Vectors | None] = [None] * len(owners)
         most_tokens = TOKENS_A_BATCH.get(model.device.type, TOKENS_ELSEWHERE)
         for batch in batches_of_like_length(lengths, most_tokens):
@@ -172,7 +187,8 @@ def batches_of_like_length(lengths: np.ndarray, most_tokens: int) -> list[list[i
     return batches
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
+    """The text with what no tokeniser takes replaced."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -182,7 +198,7 @@ def token_counter(name: str) -> Callable[[str], int]:
     tokenizer = tokenizers.Tokenizer.from_file(str(weights_folder(name) / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    return lambda text: len(tokenizer.encode(_encodable(text), add_special_tokens=False))
+    return lambda text: len(tokenizer.encode(encodable(text), add_special_tokens=False))
 
 
 @overload
@@ -195,8 +211,9 @@ def load_encoder(name: str, layer: Layer = None) -> TextEncoder:
     A sentence encoder gives its own vectors, a causal language model the hidden states of one `layer`, counted
     from 1, or from the end with -1 (by default about two thirds deep). `layer="all"` gives several layers of either
     side by side: what a text is like is often better told by the middle ones. `traits` needs no weights, nor torch.
+    `minilm,backend=onnx` reads MiniLM in 8-bit numbers without torch; its vectors are near those of `minilm`.
     """
-    return _load(name, layer)
+    return _load(name.removesuffix(f"{BACKEND}torch"), layer)
 
 
 @lru_cache(maxsize=4)
@@ -206,6 +223,13 @@ def _load(name: str, layer: Layer) -> TextEncoder:
 
         _refuse_layer(name, layer, "has no layers")
         return TraitEncoder()
+    if BACKEND in name:
+        if name != ONNX:
+            raise PalateError(f"{name}: the backend is torch or onnx, and onnx is for minilm alone: {ONNX}")
+        from palate.engine._onnx import OnnxEncoder
+
+        _refuse_layer(name, layer, "gives its own vector only")
+        return OnnxEncoder()
     require_installed("sentence_transformers", "local")
     if _looks_both_ways(name, weights_folder(name)):
         if layer == "all":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import copy
 import ipaddress
 import json
 import math
@@ -21,6 +22,7 @@ import httpx
 import msgspec
 
 from palate.engine._costs import Bound, CostTracker, Usage
+from palate.engine._meter import NotSentError, count_usage, current_meter, rehearsing
 from palate.engine._throttle import Pace, RetryPolicy, Throttle, retry_after
 from palate.records import PalateError
 
@@ -72,7 +74,16 @@ class Sender:
         `on_answer` is told the index and the answer of each item as soon as it is there, from the
         thread in which the requests run. Works inside a running event loop too, as in a notebook.
         """
-        return run_anywhere(self._run(items, work, on_answer)) if items else []
+        if not items:
+            return []
+        meter = current_meter()
+        if rehearsing() and meter is not None and meter.current is not None:
+            raise NotSentError(f"a rehearsal sends nothing to {self.address.host}")
+        before = copy.copy(self.costs.usage)
+        try:
+            return run_anywhere(self._run(items, work, on_answer))
+        finally:
+            count_usage(before, self.costs.usage, priced=self.costs.priced)
 
     async def _run(
         self,
@@ -117,11 +128,19 @@ class Session:
         self._throttle = Throttle(sender.pace, sender.concurrency)
 
     async def post(
-        self, url: str, body: object, read: Read[Answer], bound: Bound | None = None, *, optional: bool = False
+        self,
+        url: str,
+        body: object,
+        read: Read[Answer],
+        bound: Bound | None = None,
+        *,
+        optional: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send JSON; raises `RefusedError` or `LostError`. An `optional` answer is one that we can do without."""
         extensions = {"optional": optional}
-        request = self._client.build_request("POST", url, content=json.dumps(body).encode(), extensions=extensions)
+        content = json.dumps(body).encode()
+        request = self._client.build_request("POST", url, content=content, headers=headers, extensions=extensions)
         return await self._ask(request, read, bound or Bound())
 
     async def get(self, url: str, read: Read[Answer]) -> Answer:

@@ -14,6 +14,7 @@ from palate.engine._chat import Chat
 from palate.engine._kv_cache import common_prefix
 from palate.engine._language import Conversation, Failure, Likelihood
 from palate.engine._local import too_long
+from palate.engine._meter import count
 from palate.engine._packing import Group
 from palate.engine._reader import Reader, Rows, next_tokens
 from palate.engine._sampler import Sampler
@@ -65,6 +66,7 @@ class Steps:
         self._sampler = sampler
         self._reader = reader
         self._prompts = [model.chat.ids(model.chat.prompt(turns)) for turns in conversations]
+        count(calls=len(conversations), prompt_tokens=sum(map(len, self._prompts)))
         self._texts = reader.begin(len(conversations))
         self.written: list[list[int]] = [[] for _ in conversations]
         """The tokens of each answer so far."""
@@ -118,6 +120,7 @@ class Steps:
     def take(self, place: int, tokens: Sequence[int]) -> None:
         """Go on with these tokens."""
         self.written[place] = [*self.written[place], *tokens]
+        count(completion_tokens=len(tokens))
 
     def length(self, place: int) -> int:
         """How many tokens the answer has so far."""
@@ -197,7 +200,11 @@ class _IncrementalScorer:
                 failures[place] = failure
             else:
                 rows[place] = [[*group.prefix, *tokens] for tokens in group.continuations]
+        read = {place: len(self._texts.ids[place]) for place in rows}
         self._reader.read(self._texts, rows)
+        shared = {place: len(self._texts.ids[place]) for place in rows}
+        new = sum(len(row) - shared[place] for place, own in rows.items() for row in own)
+        count(prompt_tokens=new + sum(max(0, shared[place] - read[place]) for place in rows))
         return rows, failures
 
 

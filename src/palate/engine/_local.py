@@ -20,7 +20,8 @@ from palate.engine._language import (
     WriteRequest,
     Written,
 )
-from palate.engine._torch import free_memory, quiet_transformers, require
+from palate.engine._meter import count, loading, rehearsing
+from palate.engine._torch import check_device, free_memory, quiet_transformers, require, wanted_device, wanted_dtype
 from palate.engine._weights import brief, folder_fingerprint, weights_folder
 from palate.records import PalateError
 
@@ -49,9 +50,10 @@ class Loaded:
         self._folder = weights_folder(name)
         self._trust = trust_remote_code
         torch = require("torch", "local")
-        self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        _check_device(torch, self._device)
-        self._dtype = dtype or ("bfloat16" if self._device.startswith("cuda") else "float32")
+        self._device = device or wanted_device() or ("cuda" if torch.cuda.is_available() else "cpu")
+        check_device(self._device)
+        by_device = "bfloat16" if self._device.startswith("cuda") else "float32"
+        self._dtype = dtype or wanted_dtype() or by_device
         self.chat = self._chat()
         if getattr(torch, self._dtype, None) not in (torch.float32, torch.bfloat16, torch.float16):
             raise PalateError(f"unknown dtype {self._dtype!r}; use float32, bfloat16 or float16")
@@ -122,6 +124,10 @@ class Loaded:
 
     def _load(self, kind: str, *, new: Collection[str] = (), **options: Any) -> Any:
         """The model in one of its kinds. Its files may lack the `new` weights, which then begin at zero."""
+        with loading():
+            return self._loaded(kind, new, options)
+
+    def _loaded(self, kind: str, new: Collection[str], options: dict[str, Any]) -> Any:
         torch, transformers = require("torch", "local"), quiet_transformers()
         try:
             model, found = getattr(transformers, kind).from_pretrained(
@@ -146,13 +152,6 @@ class Loaded:
         return model.to(self._device).eval()
 
 
-def _check_device(torch: Any, name: str) -> None:
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise PalateError(f"device={name} is not to be had on this machine ({brief(error)}); cpu always is") from error
-
-
 def context_of(config: Any) -> int | None:
     """How many tokens a model can read at once; None where its configuration does not say.
 
@@ -171,6 +170,11 @@ def context_of(config: Any) -> int | None:
 def needed(group: Group) -> int:
     """How many tokens the longest of a group's sequences has."""
     return len(group.prefix) + max(map(len, group.continuations), default=0)
+
+
+def tokens_of(group: Group) -> int:
+    """How many tokens there are to read, what the sequences share once."""
+    return len(group.prefix) + sum(map(len, group.continuations))
 
 
 def too_long(group: Group, context: int | None) -> Failure | None:
@@ -249,6 +253,12 @@ class LocalModel(Loaded):
                 top_p=sampling.top_p,
                 seeds=[requests[index].sampling.seed for index in indices],
             )
+            count(
+                prompt_tokens=sum(map(len, prompts)),
+                completion_tokens=sampling.most_tokens * samples * len(prompts)
+                if rehearsing()
+                else sum(len(text.ids) for texts in drawn for text in texts),
+            )
             for index, texts in zip(indices, drawn, strict=True):
                 answers[index] = [
                     Written(
@@ -315,6 +325,7 @@ class LocalModel(Loaded):
         from palate.engine._scorer import likelihood_finish
 
         def likelihoods(fitting: Sequence[Group]) -> Iterator[list[Likelihood]]:
+            count(prompt_tokens=sum(map(tokens_of, fitting)))
             totals = self._scorer.run(fitting, likelihood_finish(self._model))
             for group, numbers in zip(fitting, totals, strict=True):
                 pairs = zip(numbers, group.continuations, strict=True)
@@ -415,6 +426,7 @@ class LocalClassifier(Loaded):
     def _run(self, groups: Sequence[Any]) -> list[list[float]]:
         from palate.engine._scorer import classifier_finish, read_both_ways
 
+        count(prompt_tokens=sum(map(tokens_of, groups)))
         if self._shares_prefixes:
             head = self._model.score.float()
             return list(self._scorer.run(groups, classifier_finish(head, self._label)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +23,11 @@ from palate.engine._language import (
     Likelihood,
     LikelihoodRequest,
     OnAnswer,
+    Turn,
     WriteRequest,
     Written,
 )
+from palate.engine._meter import CHARACTERS, count_usage, rehearsing
 from palate.engine._throttle import RetryPolicy
 from palate.records import PalateError
 
@@ -114,11 +117,15 @@ class RemoteModel:
         self, requests: Sequence[WriteRequest], *, on_answer: OnAnswer[list[Written]] = None
     ) -> Answers[list[Written]]:
         """For each request its samples; `on_answer` hears of each as soon as it is there."""
+        if rehearsing():
+            return _told([self._rehearsed_text(request) for request in requests], on_answer)
         self._learn_prefill(any(request.opening for request in requests))
         return self._sender.run(requests, self._write, on_answer)
 
     def choose(self, requests: Sequence[ChooseRequest], *, on_answer: OnAnswer[Chosen] = None) -> Answers[Chosen]:
         """For each request how the first token's probability falls on the choices."""
+        if rehearsing():
+            return _told([self._rehearsed_choice(request) for request in requests], on_answer)
         if not self._dialect.tells_no_probabilities():
             self._learn_prefill(any(request.opening for request in requests))
         if self._dialect.logprobs is None and requests:  # one request tells whether the server can
@@ -131,6 +138,8 @@ class RemoteModel:
         self, requests: Sequence[LikelihoodRequest], *, on_answer: OnAnswer[list[Likelihood]] = None
     ) -> Answers[list[Likelihood]]:
         """The log-probability of each continuation as the whole answer; a `Failure` without the model's tokenizer."""
+        if rehearsing() and self._likelihoods is not None:
+            return _told([self._rehearsed_likelihood(request) for request in requests], on_answer)
         if self._likelihoods is not None:
             return self._likelihoods.likelihood(requests, on_answer)
         for index in range(len(requests)):
@@ -141,6 +150,34 @@ class RemoteModel:
     @cached_property
     def _likelihoods(self) -> TokenLikelihoods | None:
         return None if self._chat is None else TokenLikelihoods(self.name, self._sender, self._chat)
+
+    # A rehearsal sends nothing: each request counts with its length in characters and the longest answer there may be
+
+    def _rehearsed_text(self, request: WriteRequest) -> list[Written] | Failure:
+        most = request.sampling.most_tokens
+        together = self._dialect.writes_together(request)
+        for samples in [request.samples] if together else [1] * request.samples:
+            self._expect(request.turns, most * samples)
+        return [Written(text="word" * most, tokens=most, finished=False)] * request.samples
+
+    def _rehearsed_choice(self, request: ChooseRequest) -> Chosen | Failure:
+        if self._dialect.tells_no_probabilities():
+            return Failure(NO_PROBABILITIES)
+        self._expect(request.turns, self._dialect.tokens_to_choose(request))
+        return Chosen(probabilities=(1 / len(request.choices),) * len(request.choices), mass=1.0)
+
+    def _rehearsed_likelihood(self, request: LikelihoodRequest) -> list[Likelihood] | Failure:
+        for text in request.continuations:
+            self._expect((*request.turns, Turn("assistant", text)), 1)
+        return [Likelihood(total=0.0, tokens=1)] * len(request.continuations)
+
+    def _expect(self, turns: Conversation, most_tokens: int) -> None:
+        before = copy.copy(self.usage)
+        self._costs.expect(sum(len(turn.content) for turn in turns) // CHARACTERS, most_tokens)
+        count_usage(before, self.usage, priced=self._costs.priced)
+        meter = rehearsing()
+        if meter is not None:
+            meter.not_asked()
 
     async def _write(self, session: Session, request: WriteRequest) -> list[Written] | Failure:
         if request.samples < 1:
@@ -215,6 +252,13 @@ class RemoteModel:
                 raise PalateError(f"{url} does not answer: {problem.reason}") from None
 
         [self._dialect.prefill] = self._sender.run([f"{self._sender.address.url}/models"], who)
+
+
+def _told(answers: list[Answer | Failure], on_answer: OnAnswer[Answer]) -> list[Answer | Failure]:
+    for index, answer in enumerate(answers):
+        if on_answer is not None:
+            on_answer(index, answer)
+    return answers
 
 
 def _prefills(reply: object) -> bool:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from palate.engine._decoder import Decoder, decoder_for, longest_supported
 from palate.engine._gumbel import GumbelSampler, row_keys
+from palate.engine._meter import portion, steps
 from palate.engine._torch import out_of_memory, steady_attention
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class Sampler:
         if not work:
             return
         decoder = self._current_decoder()
+        rows_in_all, drawn = sum(len(item.samples) for item in work), 0
         draw = GumbelSampler(decoder.vocabulary, settings.temperature, settings.top_p, self._device)
         waiting = work
         while waiting:
@@ -134,7 +136,8 @@ class Sampler:
                     record=self._record,
                     begun=begun or None,
                 )
-                rows = decoding.run()
+                with portion(drawn / rows_in_all, sum(len(item.samples) for item in group) / rows_in_all):
+                    rows = decoding.run()
             except RuntimeError as error:
                 smallest = len(group) == 1 and len(group[0].samples) == 1
                 if smallest or not out_of_memory(error):
@@ -147,6 +150,7 @@ class Sampler:
                 self._rows_at_once = max(1, sum(len(item.samples) for item in group) // 2)
                 waiting = [*group, *waiting]
                 continue
+            drawn += sum(len(item.samples) for item in group)
             yield from zip(group, rows, strict=True)
 
     def _next_group(self, waiting: list[_Work], most_tokens: int, token: int) -> tuple[list[_Work], list[_Work]]:
@@ -213,7 +217,7 @@ def _with_transformers(model: PreTrainedModel, item: _Work, settings: _Settings,
     keys = torch.tensor(item.keys, device=device)
     rows: _Rows = [[] for _ in item.samples]
     live = list(range(len(item.samples)))
-    for step in range(settings.most_tokens):
+    for step in steps(settings.most_tokens):
         tokens = draw(logits, keys, torch.tensor(step, device=device))
         drawn: list[int] = tokens.tolist()
         for row, token in zip(live, drawn, strict=True):
@@ -301,7 +305,8 @@ class Decoding:
             self._written[:, :, 0] = self._draw(first, self._keys.flatten(), self._place).view(self._keys.shape)
             del first
         looks_every = 16 if self._decoder.device.type == "cuda" else 1  # a look at the tokens waits for the GPU
-        for step in range(1, self._most_tokens):
+        for before in steps(self._most_tokens - 1):
+            step = before + 1
             if step % looks_every == 0 and len(self._ends):
                 recent = self._written[:, :, step - looks_every : step]
                 self._ended |= torch.isin(recent, self._ends).any(-1)

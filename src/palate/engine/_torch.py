@@ -41,6 +41,26 @@ def quiet_transformers() -> ModuleType:
     return transformers
 
 
+def wanted_device() -> str | None:
+    """Where models run that do not say so themselves; None leaves it to the machine."""
+    return os.environ.get("PALATE_DEVICE") or None
+
+
+def wanted_dtype() -> str | None:
+    """The precision of models that do not say so themselves; None leaves it to the device."""
+    return os.environ.get("PALATE_DTYPE") or None
+
+
+def check_device(name: str) -> None:
+    """Refuse a device that this machine does not have."""
+    torch = require("torch", "local")
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise PalateError(f"device={name} is not to be had on this machine ({reason}); cpu always is") from error
+
+
 def steady_attention() -> AbstractContextManager[None]:
     """Within this, torch takes kernels that serve texts of any shape.
 

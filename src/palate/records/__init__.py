@@ -8,9 +8,9 @@ from palate.records._critic import Critic, Draft, Grade
 from palate.records._errors import PalateError, describe_error
 from palate.records._order import Dated, came_before
 from palate.records._people import Judgement, Post, User
-from palate.records._printable import escaped_json, printable
+from palate.records._printable import escaped_json, printable, without_folders
 from palate.records._registry import Found, Registry
-from palate.records._spec import Spec, parse_spec, unknown_name
+from palate.records._spec import Spec, did_you_mean, parse_spec, unknown_name
 
 __all__ = [
     "Ask",
@@ -41,10 +41,12 @@ __all__ = [
     "command_line",
     "current_command",
     "describe_error",
+    "did_you_mean",
     "escaped_json",
     "parse_spec",
     "printable",
     "running_command",
     "unfinished_erasures",
     "unknown_name",
+    "without_folders",
 ]

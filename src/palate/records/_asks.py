@@ -99,10 +99,10 @@ class Rating(msgspec.Struct, frozen=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if (self.scores is None) == (self.unscored is None):
             raise ValueError("a Rating has either scores or a reason why it is unscored, and not both")
-        for field in ("scores", "probabilities"):
-            numbers = getattr(self, field)
-            if numbers is not None:
-                msgspec.structs.force_setattr(self, field, tuple(float(number) for number in numbers))
+        if self.scores is not None:
+            msgspec.structs.force_setattr(self, "scores", tuple(map(float, self.scores)))
+        if self.probabilities is not None:
+            msgspec.structs.force_setattr(self, "probabilities", tuple(map(float, self.probabilities)))
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import groupby
@@ -103,6 +104,16 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     description: str = ""
     notes: tuple[str, ...] = ()
     """What the loader left out or changed, with counts."""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The notes that count what of the data is not there to be measured.
+
+        >>> notes = ("ties, left out: 12", "every row is a user")
+        >>> Card(name="prefs", title="", version="", licence="", source="", notes=notes).left_out
+        ('ties, left out: 12',)
+        """
+        return tuple(note for note in self.notes if re.search(r"left out: [\d,]*[1-9]", note))
 
 
 class Benchmark(msgspec.Struct, frozen=True, kw_only=True, dict=True):

@@ -11,6 +11,9 @@ _HARMFUL = re.compile(
 )
 
 
+_PATH = re.compile(r"(?<![\w/])(?:~|\.{1,2})?/(?:[^/\s,()]+/)*([^/\s,()]+)")
+
+
 def printable(text: str, keep: str = "\n\t") -> str:
     r"""The text with a replacement character for everything that a terminal or an editor would obey, not show.
 
@@ -27,3 +30,12 @@ def escaped_json(text: str) -> str:
     '{"id": "\\u009b2J"}'
     """
     return _HARMFUL.sub(lambda found: found[0] if found[0] in "\n\t" else f"\\u{ord(found[0]):04x}", text)
+
+
+def without_folders(text: str) -> str:
+    """A name without the folders of a path in it, which are nobody else's business.
+
+    >>> without_folders("personal:/home/ann/models/per-user"), without_folders("hf:org/name")
+    ('personal:per-user', 'hf:org/name')
+    """
+    return _PATH.sub(r"\1", text)

@@ -5,7 +5,7 @@ from palate.rewards._controls import Overlap
 from palate.rewards._grade import read_grade
 from palate.rewards._judge import own_words, read_again
 from palate.rewards._prompts import Fence, conversation, fit_view
-from palate.rewards._rate import Follower, follow, rate
+from palate.rewards._rate import REWARD_MODEL, Follower, follow, rate
 from palate.rewards._registry import (
     CONTROLS,
     REWARD_MODELS,
@@ -18,6 +18,7 @@ from palate.rewards._verdict import read_verdict
 
 __all__ = [
     "CONTROLS",
+    "REWARD_MODEL",
     "REWARD_MODELS",
     "Check",
     "Factory",

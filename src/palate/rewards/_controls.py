@@ -82,6 +82,8 @@ def _liked_texts(part: Part) -> list[str]:
     return [part.judgement.chosen, part.judgement.reason or ""]
 
 
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
+"""Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
 _WORD = re.compile(r"[^\W_]{3,}")
 _COMMON = frozenset(
     "about after all also and any are because been but can could did does each for from get had has have her "
@@ -96,5 +98,15 @@ def content_words(texts: Iterable[str]) -> set[str]:
 
     >>> sorted(content_words(["Bread in a cold kitchen, and the bread rose."]))
     ['bread', 'cold', 'kitchen', 'rose']
+
+    Where a script puts no spaces between words, two characters in a row count as one.
+
+    >>> sorted(content_words(["我喜欢茶。"]))
+    ['喜欢', '我喜', '欢茶']
     """
-    return {word for text in texts for word in _WORD.findall(text.lower())} - _COMMON
+    found: set[str] = set()
+    for text in texts:
+        found.update(_WORD.findall(_UNSPACED.sub(" ", text.lower())))
+        for run in _UNSPACED.findall(text):
+            found.update(run[place : place + 2] for place in range(max(1, len(run) - 1)))
+    return found - _COMMON

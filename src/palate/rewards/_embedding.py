@@ -16,6 +16,9 @@ Likeness = Callable[[Vectors], np.ndarray]
 Rater = Callable[[Vectors], Rating]
 """What an ask makes of the vectors of responses."""
 
+REMEMBERED = 2**15
+"""Pieces of texts whose vectors are held in memory: some 50 MB."""
+
 PROFILE_WEIGHT = 1.0
 """What likeness to each kind of thing in a view counts, where likeness to the prompt counts 1.
 
@@ -33,7 +36,8 @@ class EmbeddingReward:
 
     batch_size = 64
 
-    def __init__(self, to: str = "all", encoder: str = "minilm") -> None:
+    def __init__(self, to: str = "all", encoder: str = "minilm", backend: str = "torch") -> None:
+        encoder += "" if backend == "torch" else f",backend={backend}"
         self._likenesses: dict[str, Callable[[View], Likeness | None]] = {
             "posts": lambda view: self._to_words(view, "post", over=np.max),
             "judgements": self._to_judgements,
@@ -48,6 +52,7 @@ class EmbeddingReward:
             self.name += f",encoder={encoder}"
         self._to = tuple(self._likenesses) if to == "all" else (to,)
         self._encoder = load_encoder(encoder)
+        self._passing: dict[str, Vectors] = {}
 
     @property
     def fingerprint(self) -> str:
@@ -67,13 +72,24 @@ class EmbeddingReward:
 
         def rate_candidates(candidates: Candidates) -> dict[int, Rating]:
             """All candidates of a step are encoded at once, each distinct text once."""
-            texts = list(dict.fromkeys(text for own in candidates.values() for text in own))
-            vectors = dict(zip(texts, self._encoder.encode(texts, keep=False), strict=True))
+            vectors = self._passed([text for own in candidates.values() for text in own])
             return {
                 place: raters[place](np.stack([vectors[text] for text in own])) for place, own in candidates.items()
             }
 
         return FunctionFollower(rate_candidates)
+
+    def _passed(self, texts: Sequence[str]) -> dict[str, Vectors]:
+        """The vectors of pieces of texts. Those of late are remembered: every view and weight begins with the same, and
+        what was chosen at one step is at the next what the answer would be if it ended there."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._passing]
+        found = {text: self._passing[text] for text in texts if text in self._passing}
+        if new:
+            found.update(zip(new, self._encoder.encode(new, keep=False), strict=True))
+        if len(self._passing) + len(new) > REMEMBERED:
+            self._passing.clear()
+        self._passing.update((text, found[text]) for text in new)
+        return found
 
     def _rater(self, ask: Ask) -> Rater:
         """What the responses are compared with is encoded here, once."""

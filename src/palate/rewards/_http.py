@@ -7,10 +7,11 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from palate.engine import yes
 from palate.engine._chat_api import whole
 from palate.engine._http_client import Address, LostError, RefusedError, RetryError, Sender, Session
 from palate.engine._throttle import RetryPolicy
@@ -18,6 +19,9 @@ from palate.records import Ask, PalateError, Rating
 
 LOADING_POLL = 1.0
 """Seconds between looks at a server that is loading its model."""
+ROUTE = "X-Palate-Route"
+"""The header that tells a router which asks belong together."""
+ROUTES = 256
 
 
 class _Health(msgspec.Struct, frozen=True):
@@ -30,6 +34,13 @@ class _Health(msgspec.Struct, frozen=True):
     @property
     def loading(self) -> bool:
         return self.palate is not None and self.status == "loading"
+
+
+class Batch(NamedTuple):
+    """The asks of one request."""
+
+    lines: list[dict[str, object]]
+    route: int | None = None
 
 
 class HttpReward:
@@ -56,6 +67,9 @@ class HttpReward:
 
     429, 503, other errors of the server, time-outs and broken answers are tried again; a refused batch is split
     until only the asks that the server will not take are left. A bearer token is sent if `token_variable` is set.
+
+    With `by_user`, a request holds only users of one of 256 groups and names the group in a header, by which a router
+    can send a user to the same replica each time. Many users share a group, so it names nobody.
     """
 
     order_sensitive = False
@@ -69,6 +83,7 @@ class HttpReward:
         timeout: float | str = 60,
         batch_size: int | str = 64,
         concurrency: int | str = 8,
+        by_user: bool | str = False,
         retry_policy: RetryPolicy | None = None,
     ) -> None:
         try:
@@ -84,6 +99,7 @@ class HttpReward:
             raise PalateError(f"timeout, batch_size and concurrency are numbers: {error}") from error
         if self._asks_a_request < 1:
             raise PalateError("batch_size is a number from 1")
+        self._by_user = by_user if isinstance(by_user, bool) else yes(by_user)
         self.batch_size = self._asks_a_request * self._sender.concurrency
         """How many asks one call of `rate` can make good use of."""
         [health] = self._sender.run([None], lambda session, _: self._loaded(session))
@@ -106,27 +122,38 @@ class HttpReward:
         lines = [wire(ask, ask.id) for ask in asks]
         if len({line["id"] for line in lines}) < len(lines):
             lines = [wire(ask, f"{index}: {ask.id}") for index, ask in enumerate(asks)]
+        groups: dict[int | None, list[dict[str, object]]] = {}
+        for ask, line in zip(asks, lines, strict=True):
+            groups.setdefault(route(ask) if self._by_user else None, []).append(line)
         size = self._asks_a_request
-        batches = [lines[start : start + size] for start in range(0, len(lines), size)]
+        batches = [
+            Batch(group[start : start + size], number)
+            for number, group in groups.items()
+            for start in range(0, len(group), size)
+        ]
         rated: dict[str, Rating] = {}
-        for batch in self._sender.run(batches, self._rate):
-            rated |= batch
+        for answer in self._sender.run(batches, self._rate):
+            rated |= answer
         return [rated[str(line["id"])] for line in lines]
 
-    async def _rate(self, session: Session, batch: list[dict[str, object]]) -> dict[str, Rating]:
+    async def _rate(self, session: Session, batch: Batch) -> dict[str, Rating]:
         wanted = f"?model={self._health.fingerprint}" if self._health.palate else ""
         url = f"{self._sender.address.url}{wanted}"
         try:
-            return await session.post(url, {"asks": batch}, lambda reply: _read(reply, batch))
+            headers = {} if batch.route is None else {ROUTE: str(batch.route)}
+            return await session.post(
+                url, {"asks": batch.lines}, lambda reply: _read(reply, batch.lines), headers=headers
+            )
         except (RefusedError, LostError) as problem:
             if isinstance(problem, RefusedError) and problem.status == 412:
                 raise PalateError(f"{self._sender.address.url} is another model than before: {problem}") from None
             if isinstance(problem, LostError) and self._health.palate and await self._started_again(session):
                 return await self._rate(session, batch)
-            if len(batch) == 1:
-                return {str(batch[0]["id"]): Rating(unscored=f"the reward server: {problem.reason}")}
-        half = len(batch) // 2
-        return await self._rate(session, batch[:half]) | await self._rate(session, batch[half:])
+            if len(batch.lines) == 1:
+                return {str(batch.lines[0]["id"]): Rating(unscored=f"the reward server: {problem.reason}")}
+        half = len(batch.lines) // 2
+        first, second = Batch(batch.lines[:half], batch.route), Batch(batch.lines[half:], batch.route)
+        return await self._rate(session, first) | await self._rate(session, second)
 
     async def _started_again(self, session: Session) -> bool:
         """Whether an answer was lost because the server is loading its model again; that is waited for."""
@@ -147,6 +174,17 @@ class HttpReward:
                 raise PalateError(f"{url} is still loading its model after {patience:g} s; try again when it is ready")
             await asyncio.sleep(LOADING_POLL)
         return health
+
+
+def route(ask: Ask) -> int:
+    """The group of an ask's user; without a user, that of the profile, and without either, of the prompt.
+
+    >>> ask = Ask(id="1", prompt="What shall I read?", responses=("A poem.",))
+    >>> route(ask) == route(msgspec.structs.replace(ask, id="2"))
+    True
+    """
+    known = ask.view.user_id or ask.view.text or ask.prompt
+    return int.from_bytes(hashlib.blake2b(whole(known).encode(), digest_size=8).digest(), "big") % ROUTES
 
 
 async def _ask_health(session: Session, address: str) -> _Health:

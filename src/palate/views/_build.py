@@ -100,7 +100,7 @@ class ViewBuilder:
         self._category_of: dict[str, str] = {}
         for asked in ((whole or benchmark).comparisons, (whole or benchmark).completions):
             self._category_of.update({text_key(one.prompt): one.category for one in asked if one.category})
-        self._topics: dict[int, tuple[str, str | None]] = {}
+        self._topics: dict[str, tuple[str, str | None]] = {}
         self._items_of: dict[str, list[Comparison]] = {}
         for comparison in (whole or benchmark).comparisons:
             self._items_of.setdefault(comparison.user_id, []).append(comparison)
@@ -257,8 +257,8 @@ class ViewBuilder:
         history = self._visible(user, kind, item)[0]
         if most is not None and most < len(history):
             [order] = rank(self.retriever, [_search(kind, item, history)])
-            return Counter(self._near(history[index], item) for index in order[:most])
-        return Counter(self._near(event, item) for event in history)
+            return Counter(self._near([history[index] for index in order[:most]], item))
+        return Counter(self._near(history, item))
 
     def _share_near(self, user: User, item: Item) -> float:
         """The share of a user's other choices that are about the item's category, or else its question."""
@@ -270,17 +270,21 @@ class ViewBuilder:
         itself = int(user.id == item.user_id)
         return max(0, counts[item.category or text_key(item.prompt)] - itself) / max(1, counts.total() - itself)
 
-    def _near(self, event: Post | Judgement, item: Item) -> int:
-        """2 where it is about the item's own question, 1 where it is about its category, else 0."""
-        if isinstance(event, Post):
-            return int(event.category is not None and event.category == item.category)
-        if id(event) not in self._topics:
-            prompt = text_key(event.prompt)
-            self._topics[id(event)] = prompt, self._category_of.get(prompt)
-        prompt, category = self._topics[id(event)]
-        if prompt == text_key(item.prompt):
-            return 2
-        return int(category is not None and category == item.category)
+    def _near(self, events: Sequence[Post | Judgement], item: Item) -> list[int]:
+        """Of each 2 where it is about the item's own question, 1 where it is about its category, else 0."""
+        asked, found = text_key(item.prompt), []
+        for event in events:
+            if isinstance(event, Post):
+                prompt, category = None, event.category
+            else:
+                prompt, category = self._topics.get(event.prompt) or self._topic(event.prompt)
+            found.append(2 if prompt == asked else int(category is not None and category == item.category))
+        return found
+
+    def _topic(self, prompt: str) -> tuple[str, str | None]:
+        """A prompt as it is compared, and the category of the items that ask it."""
+        key = text_key(prompt)
+        return self._topics.setdefault(prompt, (key, self._category_of.get(key)))
 
     def _amounts(self, spec: ViewSpec, user: User, item: Item) -> dict[str, int]:
         """How many pieces of each kind this user's view of the item shows."""
@@ -394,8 +398,7 @@ class ViewBuilder:
         left = Counter(near)
         front: list[Post | Judgement] = []
         rest: list[Post | Judgement] = []
-        for event in history:
-            nearness = self._near(event, item)
+        for event, nearness in zip(history, self._near(history, item), strict=True):
             (front if left[nearness] > 0 else rest).append(event)
             left[nearness] -= 1
         return front + rest

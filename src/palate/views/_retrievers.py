@@ -73,7 +73,7 @@ class _Random:
 
 
 class _BM25:
-    """BM25 as Lucene has it, in the numbers and the rounding of the library bm25s: its index would be built anew for
+    """BM25 as Lucene has it, in the numbers and the rounding of the library bm25s: its index would be built again for
     every item, since each item is shown with another part of a history."""
 
     name = "bm25"
@@ -87,15 +87,18 @@ class _BM25:
         documents = [_counted(text) for text in search.texts]
         scores = np.zeros(len(documents), np.float32)
         lengths = np.array([document.length for document in documents])
-        if not lengths.any():
+        counts = [document.counts for document in documents]
+        held = [[count.get(word, 0) for count in counts] for word in _asked(search.query)]
+        held = [frequencies for frequencies in held if any(frequencies)]
+        if not held:
             return scores
         saturation = self.K1 * ((1 - self.B) + self.B * lengths / lengths.mean())
-        for word in _words(search.query):
-            frequencies = np.array([document.counts.get(word, 0) for document in documents], np.float32)
-            holding = np.count_nonzero(frequencies)
-            if holding:
-                rarity = np.float32(math.log(1 + (len(documents) - holding + 0.5) / (holding + 0.5)))
-                scores += (np.float64(rarity) * (frequencies / (saturation + frequencies))).astype(np.float32)
+        holding = [len(documents) - frequencies.count(0) for frequencies in held]
+        rarity = np.array([math.log(1 + (len(documents) - count + 0.5) / (count + 0.5)) for count in holding])
+        each = np.array(held, np.float32)
+        rounded = rarity.astype(np.float32).astype(np.float64)[:, None]
+        for share in (rounded * (each / (saturation + each))).astype(np.float32):
+            scores += share
         return scores
 
 
@@ -124,6 +127,12 @@ def _counted(text: str) -> _Counted:
     return _Counted(dict(Counter(words)), len(words))
 
 
+@lru_cache(maxsize=1_024)
+def _asked(query: str) -> list[str]:
+    """The words of a question, which is put to several histories in a row."""
+    return _words(query)
+
+
 def _words(text: str) -> list[str]:
     """The words by which a text is found, as bm25s splits texts, without its progress bars."""
     stopwords = _stopwords()
@@ -137,11 +146,11 @@ def _stopwords() -> frozenset[str]:
 
 
 class _Embedding:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, backend: str = "torch") -> None:
         from palate.engine import load_encoder
 
-        self.name = name
-        self._encoder = load_encoder(name)
+        self.name = name if backend == "torch" else f"{name},backend={backend}"
+        self._encoder = load_encoder(self.name)
 
     @property
     def fingerprint(self) -> str:

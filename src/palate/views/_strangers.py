@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from array import array
 from collections import defaultdict
@@ -21,6 +22,8 @@ some of the same questions, or nothing that is known."""
 
 People = NDArray[np.int32]
 """People by their places in the list of all, in order."""
+_MOST_KEPT = 2**24
+"""People in all batches that are kept, at four bytes each."""
 TRIED = 60
 """Strangers drawn from each circle before the next is tried."""
 
@@ -47,7 +50,10 @@ class Strangers:
         self._prompts: list[array[int]] = [_numbers() for _ in self._names]
         self._authors: dict[str, set[str]] = {}
         self._avoided: dict[str, set[str]] = {}
-        self._topic, self._batch = lru_cache(maxsize=256)(self._topic_of), lru_cache(maxsize=256)(self._batch_of)
+        self._topic = lru_cache(maxsize=256)(self._topic_of)
+        self._batches: dict[str, People] = {}
+        self._kept = 0
+        """How many people are in the batches that are kept."""
         prompts: dict[str, int] = {}
         for item in items:
             if item.category is not None:
@@ -93,10 +99,11 @@ class Strangers:
         """
         user = to or item.user_id
         avoided = {item.user_id, user, *self._avoided.get(item.user_id, ()), *self._avoided.get(user, ())}
-        avoided |= {user for text in responses_of(item) for user in self._authors.get(text_key(text), ())}
+        if self._authors:
+            avoided |= {user for text in responses_of(item) for user in self._authors.get(text_key(text), ())}
         draw = random.Random(f"{self._seed}\x00{to or item.id}".encode("utf-8", "surrogatepass"))
         for closeness, people in self._of_pair(item) if co_annotators else self._circles(user, item.category):
-            for place in draw.sample(range(len(people)), min(len(people), TRIED)):
+            for place in sampled(draw, len(people), min(len(people), TRIED)):
                 other = self._names[people[place]]
                 if other in avoided:
                     continue
@@ -118,6 +125,17 @@ class Strangers:
         yield "batch", batch
         yield "anybody", self._everybody
 
+    def _batch(self, user: str) -> People:
+        """The same people for all items of a user, kept while there is room."""
+        batch = self._batches.get(user)
+        if batch is None:
+            batch = self._batch_of(user)
+            if self._kept + len(batch) > _MOST_KEPT:
+                self._batches, self._kept = {}, 0
+            self._batches[user] = batch
+            self._kept += len(batch)
+        return batch
+
     def _topic_of(self, category: str) -> People:
         return _people([self._by_category[category]] if category in self._by_category else [])
 
@@ -125,6 +143,27 @@ class Strangers:
         """Whoever was asked one of the questions that the user was asked."""
         asked = set(self._prompts[self._places[user]]) if user in self._places else ()
         return _people([self._by_prompt[number] for number in asked])
+
+
+def sampled(draw: random.Random, size: int, count: int) -> Iterator[int]:
+    """What `draw.sample(range(size), count)` gives, number by number: mostly the first will do.
+
+    >>> list(sampled(random.Random(1), 1_000, 5)) == random.Random(1).sample(range(1_000), 5)
+    True
+    """
+    if size <= 21 + (4 ** math.ceil(math.log(count * 3, 4)) if count > 5 else 0):  # a short list is shuffled
+        pool = list(range(size))
+        for drawn in range(count):
+            place = draw.randrange(size - drawn)
+            yield pool[place]
+            pool[place] = pool[size - drawn - 1]
+        return
+    found: set[int] = set()
+    while len(found) < count:
+        number = draw.randrange(size)
+        if number not in found:
+            found.add(number)
+            yield number
 
 
 def _numbers() -> array[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from palate.engine import Failure, LanguageModel, Sampling, Turn, WriteRequest, Written
+from palate.engine import Failure, LanguageModel, Sampling, Turn, WriteRequest, Written, at_work
 from palate.records import Part
 
 OWN = "Here is what one person wrote and chose before."
@@ -79,7 +79,8 @@ class Writer:
             for text in asked
             if isinstance(text, str)
         ]
-        answers = iter(self._model.write(requests) if requests else [])
+        with at_work("writer", self._model.name):
+            answers = iter(self._model.write(requests) if requests else [])
         return [self._text(next(answers)) if isinstance(text, str) else text or "" for text in asked]
 
     def _text(self, answer: list[Written] | Failure) -> str | Failure:
