@@ -13,7 +13,7 @@ from palate import Ask, Rating
 from palate.evaluation import Gain, RatedItem, Ratings, Result, Summary, compare, evaluate, item_cards
 from palate.evaluation._paired import over_baseline
 from palate.records import Benchmark, Card, Comparison, PalateError, Post, User
-from palate.runs import open_run
+from palate.runs import ViewLine, open_run
 from palate.stats import Resamples, false_discovery
 from palate.views import resolve_views
 
@@ -73,6 +73,15 @@ def test_a_stranger_who_was_not_found_is_no_reason_why_items_are_unscored(tmp_pa
     items = item_cards(open_run(Path(summary.run)))
     assert [len(item.ratings) for item in items] == [3] * 4
     assert {rating.note for item in items for rating in item.ratings} == {None, "refused"}
+
+
+def test_why_items_are_unscored_is_said_once_for_all_models_that_it_holds_for(tmp_path: Path) -> None:
+    held = benchmark({"ann": [0, 0], "bob": [1, 1]})
+    silent = [Told(name, lambda ask: {"unscored": "down"}) for name in ("one", "two")]
+    assert "every model, none: 4 of 4 items unscored, most often: down." in run(held, *silent, out=tmp_path).warnings
+    summary = run(held, *silent, Told("three", likes_good), out=tmp_path)
+    assert "one and two, none: 4 of 4 items unscored, most often: down." in summary.warnings
+    assert sum("unscored" in warning for warning in summary.warnings) == 1
 
 
 def test_accuracy_over_items_and_over_users(tmp_path: Path) -> None:
@@ -255,6 +264,16 @@ class TestCompare:
         assert difference.rm == f"overlap ({Path(runs[0]).name})"
         assert difference.than == f"overlap ({Path(runs[1]).name})"
 
+    def test_a_training_run_is_compared_with_an_evaluation(self, tmp_path: Path) -> None:
+        """A training run also keeps how many judgements of the user its models could learn from."""
+        held = benchmark(PEOPLE)
+        one = evaluate(held, [Told("one", likes_good)], ["none"], out=tmp_path)
+        other = evaluate(held, [Told("two", sees("two"))], ["none"], out=tmp_path)
+        file = Path(other.run) / "items.jsonl"
+        lines = [msgspec.json.decode(line) | {"known": 3} for line in file.read_bytes().splitlines()]
+        file.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        assert [found.difference for found in compare(one.run, other.run).differences] == [1.0]
+
     def test_other_items_of_the_same_name_are_refused(self, tmp_path: Path) -> None:
         runs = [
             evaluate(benchmark({"ann": labels, "bob": [0]}), ["longest"], ["none"], out=tmp_path).run
@@ -411,3 +430,28 @@ def test_the_table_over_the_baseline_is_one_family() -> None:
     found = over_baseline(Ratings(items, rated), ["base", "m"], views, "base", Resamples(40))
     assert {one.known for one in found} == {"any", "0", "11 to 50"}
     assert [one.q for one in found] == pytest.approx(false_discovery([one.p for one in found]))
+
+
+def test_what_was_shown_comes_back_line_by_line() -> None:
+    items = [
+        RatedItem(id=f"q{n}", user_id=f"u{n % 2}", prompt="?", responses=("a", "b"), preferred=0) for n in range(4)
+    ]
+    posts = ViewLine(view="v", item="q0", user_id="u0", parts=("k1", "k2"), kinds={"post": 2}, withheld=1)
+    lines = [
+        posts,
+        ViewLine(view="v", item="q1", missing="nobody"),
+        ViewLine(view="v", item="q1", draw=1, user_id="u0", kinds={"aspect": 2}, parts=("k3",), closeness="topic"),
+        ViewLine(view="v", item="q2", user_id="u1", neighbours=("u0", "u9"), dropped=3, by_name=True),
+        ViewLine(view="v", item="gone", user_id="u8", parts=("k4",), kinds={"post": 2}, withheld=1),
+        ViewLine(view="v", item="q3", user_id="u1", draw=1, parts=("k5",), kinds={"post": 1}),
+        ViewLine(view="v", item="q3", user_id="u0", draw=1, parts=("k5",), kinds={"post": 2}),
+        ViewLine(view="w", item="q3", user_id="u1"),
+    ]
+    ratings = Ratings(items, {}, lines)
+    for view in ("v", "w", "x"):
+        expected = [
+            msgspec.structs.replace(line, parts=("",) if line.parts else ()) for line in lines if line.view == view
+        ]
+        assert ratings.shown(view) == expected
+    assert ratings.empty("v").tolist() == [False, False, True, False]
+    assert ratings.empty("w").tolist() == [False, False, False, True]

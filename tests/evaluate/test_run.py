@@ -109,6 +109,8 @@ def test_killed_at_any_moment_it_goes_on_and_ends_the_same(tmp_path: Path) -> No
     disturbed = palate_here(*command[3:], "--out", "stormy", cwd=tmp_path)
     one, other = (msgspec.json.decode(done.stdout) for done in (undisturbed, disturbed))
     assert one.pop("run") != other.pop("run")
+    quiet, killed = one.pop("spent"), other.pop("spent")  # what it cost is another each time
+    assert quiet["times"] == 1 and killed["times"] > 1 and quiet["models"][0]["calls"] == 200
     assert one == other
     [calm], [stormy] = (list(tmp_path.glob(f"{name}/*")) for name in ("calm", "stormy"))
     assert sorted(lines(calm)) == sorted(lines(stormy))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from command import palate
+from command import palate, palate_process
 from palate.data import write_benchmark
-from palate.runs import _cluster
+from palate.runs import FINISHED, REPORTS, SPENT, _cluster
 from runs.test_shards import CRITIC, VIEWS, letters
 from tiny_models import TinyModels
 
@@ -95,11 +95,12 @@ def refusal(folder: Path, *words: str | Path) -> str:
 
 
 def files(runs: Path) -> dict[str, bytes]:
-    """All files of a folder of runs but the shards and what only makes the same command quicker."""
+    """All files of a folder of runs but the shards, what makes the same command quicker, and what it cost."""
+    costs = (FINISHED, SPENT, *REPORTS)
     return {
         str(file.relative_to(runs)): file.read_bytes()
         for file in sorted(runs.rglob("*"))
-        if file.is_file() and not file.relative_to(runs).parts[0].startswith("shard-") and file.name != "finished.json"
+        if file.is_file() and not file.relative_to(runs).parts[0].startswith("shard-") and file.name not in costs
     }
 
 
@@ -169,10 +170,18 @@ def test_options_that_make_no_sense_are_refused(tmp_path: Path, monkeypatch: pyt
     assert "add --cluster ray" in refusal(folder, *EVAL, "--workers", "2")
     assert "--workers is a number from 1" in refusal(folder, *EVAL, "--cluster", "ray", "--workers", "0")
     assert "write ray for workers on this machine" in refusal(folder, *EVAL, "--cluster", "slurm")
-    if not ray.is_initialized():
-        assert "no Ray cluster answers at ray://127.0.0.1:1" in refusal(folder, *EVAL, "--cluster", "ray://127.0.0.1:1")
     monkeypatch.setitem(sys.modules, "ray", None)
     assert "pip install 'palate[cluster]'" in refusal(folder, *EVAL, "--cluster", "ray")
+
+
+def test_where_no_cluster_answers_it_says_what_to_start(tmp_path: Path) -> None:
+    """In a process of its own, which is in no cluster."""
+    folder = place(tmp_path, "nowhere")
+    done = palate_process(*EVAL, "--cluster", "ray://127.0.0.1:1", cwd=folder)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    said = " ".join(done.stderr.split())
+    assert "no Ray cluster answers at ray://127.0.0.1:1" in said and "ray start --head" in said
+    assert not list((folder / "runs").iterdir())  # nothing was begun
 
 
 def test_a_lost_machine_changes_no_byte(tmp_path: Path) -> None:

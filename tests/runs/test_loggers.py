@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
-from command import palate
+from command import Done, palate, palate_process
 from palate.data import load_benchmark
 from palate.records import PalateError
 from palate.runs import _loggers, make_loggers
@@ -17,10 +17,10 @@ ASKED = ("eval", "mini", "--rm", "overlap", "--view", "none", "--view", "posts:5
 NAME = "overlap/posts:5/accuracy"
 
 
-def logged(tmp_path: Path, name: str, **environment: str) -> tuple[Path, float, str]:
+def logged(tmp_path: Path, name: str, run: Callable[..., Done] = palate, **environment: str) -> tuple[Path, float, str]:
     """The run folder, the accuracy in its summary, and what was said."""
     home = {"HOME": str(tmp_path)} | environment
-    done = palate(*ASKED, "--log", name, "--json", cwd=tmp_path, **home)
+    done = run(*ASKED, "--log", name, "--json", cwd=tmp_path, **home)
     assert done.returncode == 0, done.stderr
     [result] = [one for one in json.loads(done.stdout)["results"] if one["view"] == "posts:5"]
     return tmp_path / json.loads(done.stdout)["run"], result["accuracy"], done.stderr
@@ -75,7 +75,9 @@ def test_mlflow_keeps_one_run_with_numbers_and_settings(tmp_path: Path) -> None:
 
 def test_wandb_writes_an_offline_run(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
-    run, accuracy, said = logged(tmp_path, "wandb", WANDB_MODE="offline", WANDB_DIR=str(tmp_path), WANDB_SILENT="true")
+    offline = {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "WANDB_SILENT": "true"}
+    # The library writes the last of it when the process ends.
+    run, accuracy, said = logged(tmp_path, "wandb", palate_process, **offline)
     assert "Logged to Weights & Biases" in said
     [file] = tmp_path.glob("wandb/offline-run-*/*.wandb")
     written = file.read_bytes()  # the library has no reader for it; texts stand in it as they are

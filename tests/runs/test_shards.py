@@ -11,7 +11,7 @@ import pytest
 from command import palate
 from palate.data import write_benchmark
 from palate.records import Benchmark, Card, Comparison, Completion, PalateError, Post, User
-from palate.runs import FINISHED, Shard, merge_runs, open_run, parse_shard, shard_items
+from palate.runs import FINISHED, REPORTS, SPENT, Shard, merge_runs, open_run, parse_shard, read_spent, shard_items
 from palate.runs._merge import DRAFT, _alone
 from tiny_models import TinyModels
 
@@ -90,12 +90,23 @@ def run(folder: Path, *words: str | Path) -> str:
 
 
 def files(runs: Path) -> dict[str, bytes]:
-    """All files of a folder of runs but the shards, and `finished.json`, which only saves time."""
+    """All files of a folder of runs but the shards, `finished.json`, which only saves time, and what it cost."""
+    costs = (FINISHED, SPENT, *REPORTS)
     return {
         str(file.relative_to(runs)): file.read_bytes()
         for file in sorted(runs.rglob("*"))
-        if file.is_file() and file.name != FINISHED and not file.relative_to(runs).parts[0].startswith("shard-")
+        if file.is_file() and file.name not in costs and not file.relative_to(runs).parts[0].startswith("shard-")
     }
+
+
+def reports(runs: Path) -> dict[str, bytes]:
+    """The reports of a folder of runs as they are without a record of what the runs cost; the records are gone then."""
+    reported = sorted(file.parent for file in runs.glob("*/report.html"))
+    for file in runs.glob("*/spent.json"):
+        file.unlink()
+    for folder in reported:
+        run(runs.parent, "report", Path("runs") / folder.name)
+    return {f"{folder.name}/{name}": (folder / name).read_bytes() for folder in reported for name in REPORTS}
 
 
 def command(kind: str, policy: Path) -> list[str | Path]:
@@ -126,8 +137,14 @@ def test_a_merged_run_is_that_of_one_process(kind: str, tmp_path: Path, tiny_mod
     assert any(name.endswith("ratings.jsonl") and content for name, content in found.items())
     run(many, "merge", *sorted((many / "runs").glob("shard-*")))  # again changes nothing
     assert files(many / "runs") == expected
+    if kind == "eval":
+        cost, costs = (read_spent(next((folder / "runs").glob("letters-*"))) for folder in (one, many))
+        assert cost is not None and costs is not None and (cost.times, costs.times) == (1, 3)
+        assert {own.model: own.calls for own in costs.models} == {own.model: own.calls for own in cost.models}
     run(many, *words)  # and there is nothing left to measure
     assert files(many / "runs") == expected
+    same = reports(one / "runs")
+    assert same and reports(many / "runs") == same
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +252,7 @@ def test_a_user_is_erased_from_a_merged_run_and_its_shards(three: list[Path], tm
     folder = three[0].parents[2]
     run(folder, "merge", *three)
     merged = folder / "runs" / three[0].name
-    run(folder, "data", "export-user", "letters", "writer-1", "--run", merged, "--out", tmp_path / "mine.json")
+    run(folder, "data", "export-user", "letters", "writer-1", "--run", merged, "--output", tmp_path / "mine.json")
     assert b"1-0" in (tmp_path / "mine.json").read_bytes()
     (folder / "runs" / (DRAFT + three[0].name)).mkdir()
     refused = palate("forget", "writer-1", "--run", merged, cwd=folder, PALATE_CACHE=str(folder / "cache"))
@@ -244,9 +261,9 @@ def test_a_user_is_erased_from_a_merged_run_and_its_shards(three: list[Path], tm
     run(folder, "forget", "writer-1", "--run", merged)
     for file in (folder / "runs").rglob("*.jsonl"):
         assert b"writer-1" not in file.read_bytes() and b'"1-0"' not in file.read_bytes(), file
-    before = {file.name: file.read_bytes() for file in merged.glob("*.jsonl")}
+    before = {file.name: sorted(file.read_bytes().splitlines()) for file in merged.glob("*.jsonl")}
     again = merge_runs(three, tmp_path / "again")
-    assert {file.name: file.read_bytes() for file in again.folder.glob("*.jsonl")} == before
+    assert {file.name: sorted(file.read_bytes().splitlines()) for file in again.folder.glob("*.jsonl")} == before
 
 
 def test_general_quality_waits_for_the_whole(three: list[Path]) -> None:

@@ -142,6 +142,11 @@ def _unmatched(runs: Sequence[Run[Settings]], strangers: Sequence[Strangers], it
     return found
 
 
+def _as_asked(item: RatedItem) -> RatedItem:
+    """The item without what only a training run keeps of it, so that `palate eval` and `palate train` compare."""
+    return msgspec.structs.replace(item, known=None)
+
+
 def _shared_items(runs: Sequence[Run[Settings]]) -> list[RatedItem]:
     """The items of the first run that all others have as well."""
     shared = {item.id: item for item in runs[0].read(ITEMS)}
@@ -151,7 +156,7 @@ def _shared_items(runs: Sequence[Run[Settings]]) -> list[RatedItem]:
         if not shared:
             raise PalateError(f"{runs[0].folder} and {run.folder} have no item in common")
         for name, item in shared.items():
-            if item != others[name]:
+            if _as_asked(item) != _as_asked(others[name]):
                 raise PalateError(
                     f"item {name!r} is not the same in both runs, {runs[0].folder} and {run.folder}: they are of "
                     "different benchmarks or versions"

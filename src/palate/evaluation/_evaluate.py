@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from palate.runs import (
     Reading,
     Run,
     RunWriter,
+    Tell,
     add_views,
     as_benchmark,
     begin_run,
@@ -84,9 +85,11 @@ class Evaluation(Experiment[Settings, Summary]):
 
     def place(self, run: Run[Settings], ledger: Ledger[Any], batch: int) -> Place:
         """View by view; ratings by chunks of items, and model by model in each."""
-        items, views = places([item.id for item in run.read(ITEMS)]), drawn_places(drawn(run.settings.views))
+        ids, views = [item.id for item in run.read(ITEMS)], drawn_places(drawn(run.settings.views))
         if ledger.name == RATINGS.name:
-            return rating_place(views, places([model.label for model in run.settings.models]), items, batch)
+            models = places([model.label for model in run.settings.models])
+            return rating_place(views, models, ids, batch, run)
+        items = places(ids)
         return lambda line: (views[line.view, line.draw], items[line.item])
 
 
@@ -134,19 +137,31 @@ def evaluate(
         shard_parent(out, share),
         EVALUATION,
         settings,
-        {"items.jsonl": lambda: json_lines(rated_item(item, benchmark) for item in items)},
+        {"items.jsonl": _item_lines(items, benchmark)},
     )
     reading = Reading(resample=resample)
     total, report = len(models) * len(drawn(specs)) * len(own), progress or no_progress
     if (known := known_summary(run, EVALUATION, reading)) is not None:
         return known
     with run.writing() as writing, finishing_shard(run, share, models):
-        done = writing.keys(RATINGS)
-        rate_comparisons(
-            writing, models, specs, own, setup.builder.build, seed, lambda what: report(what, len(done), total)
-        )
-        report("done", len(done), total)
+        some: Sequence[Comparison] = ()
+        for some in run.two_passes(own, items):
+            rate_comparisons(
+                writing,
+                models,
+                specs,
+                some,
+                setup.builder.build,
+                seed,
+                lambda what, more=0.0: report(what, len(writing.keys(RATINGS)) + more, total),
+            )
+        report("done", len(writing.keys(RATINGS)), total)
+    del benchmark, items, own, some, setup  # the numbers follow from the folder, and need the room
     return conclude(run, EVALUATION, reading)
+
+
+def _item_lines(items: Sequence[Comparison], benchmark: Benchmark) -> Callable[[], Iterator[bytes]]:
+    return lambda: json_lines(rated_item(item, benchmark) for item in items)
 
 
 def rate_comparisons(
@@ -156,7 +171,7 @@ def rate_comparisons(
     items: Sequence[Comparison],
     build: Build[Comparison],
     seed: int,
-    tell: Callable[[str], None],
+    tell: Tell,
 ) -> None:
     """Rate what is missing, each item with its responses in an order of its own, and keep what was shown."""
 

@@ -27,7 +27,14 @@ def readings(summary: Summary) -> list[Finding]:
 
 def _read(summary: Summary, group: ModelRows) -> list[Finding]:
     if all(row.result.accuracy is None for row in group.rows):
-        return [Finding("note", "no item has a score", "Nothing can be said of it", about=group.rm)]
+        return [
+            Finding(
+                "note",
+                "no item has a score",
+                "Nothing can be said of it; the items of the page say why",
+                about=group.rm,
+            )
+        ]
     profiles = [row for row in group.rows if row.kind == "profile"]
     if not profiles:
         return [_without_profile(group)]
@@ -183,4 +190,4 @@ def _against_overlap(summary: Summary, row: ResultRow) -> str:
 def findings_of(summary: Summary) -> list[Finding]:
     """Warnings first, then what the numbers say of each model."""
     said = readings(summary) or [Finding("note", "this run holds controls only")]
-    return [*(Finding("warning", warning) for warning in summary.warnings), *said]
+    return [*(Finding("warning", warning) for warning in summary.warnings), *said, *summary.about_data]

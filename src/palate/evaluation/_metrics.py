@@ -153,24 +153,27 @@ def _macro(ratings: Ratings, credits: Floats) -> float | None:
 
 
 def _length_controlled(ratings: Ratings, credits: Floats) -> Quantity:
-    return ratings.quantity(
-        *ratings.scored_columns(credits, ratings.longer > 0),
-        *ratings.scored_columns(credits, ratings.longer < 0),
+    return ratings.quantity_of(
+        lambda: (
+            *ratings.scored_columns(credits, ratings.longer > 0),
+            *ratings.scored_columns(credits, ratings.longer < 0),
+        ),
         statistic=lambda totals: (totals[..., 0] / totals[..., 1] + totals[..., 2] / totals[..., 3]) / 2,
         within=SHARE,
     )
 
 
 def _twin_consistency(ratings: Ratings, credits: Floats) -> Quantity:
-    place = {item.id: index for index, item in enumerate(ratings.items)}
-    both = np.zeros(len(ratings.items))
-    counted = np.zeros(len(ratings.items))
-    for index, item in enumerate(ratings.items):
-        other = place.get(item.twin or "", -1)
-        if other > index and not np.isnan(credits[[index, other]]).any():
-            counted[index] = 1
-            both[index] = credits[index] == 1 and credits[other] == 1
-    return ratings.quantity(both, counted, within=SHARE)
+    one, other = ratings.twins
+    scored = ~np.isnan(credits[one] + credits[other])
+
+    def columns() -> tuple[Floats, Floats]:
+        both, counted = np.zeros(len(credits)), np.zeros(len(credits))
+        counted[one[scored]] = 1
+        both[one] = (credits[one] == 1) & (credits[other] == 1)
+        return both, counted
+
+    return ratings.quantity_of(columns, within=SHARE)
 
 
 def _oracle_gap(ratings: Ratings, label: str, view: ViewSpec, views: Sequence[ViewSpec]) -> Quantity:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import heapq
 import sys
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -105,10 +106,13 @@ class Ratings:
         """By model and view, the ratings of the items that a page shows."""
         self._resample: Resample = resample
         self._draws = {view.name: view.draws for view in views}
-        self._place = {item.id: index for index, item in enumerate(items)}
-        self._shown: dict[str, list[ViewLine]] = {}
+        names = _Names(items)
+        self._place = names.places
+        self._shown: dict[str, _Shown] = {}
         for line in shown:
-            self._shown.setdefault(line.view, []).append(line)
+            if line.view not in self._shown:
+                self._shown[line.view] = _Shown(names)
+            self._shown[line.view].add(line)
         self._by_name = {view.name for view in views if view.shows("user")}
         self._tallies = {
             key: rated if isinstance(rated, Tally) else self._tallied(rated) for key, rated in ratings.items()
@@ -141,7 +145,7 @@ class Ratings:
                 if line.item in browsed:
                     kept[key][line.item, line.draw] = rating
         lost = run.lost_items(places, gone)
-        ratings = cls(items, tallies, _slim(run.read(VIEWS), items), run.settings.views, lost, resample)
+        ratings = cls(items, tallies, run.read(VIEWS), run.settings.views, lost, resample)
         ratings.browsed = kept
         return ratings
 
@@ -154,17 +158,19 @@ class Ratings:
         return tally
 
     def shown(self, view: str) -> list[ViewLine]:
-        """What the items were shown with under this view."""
-        return self._shown.get(view, [])
+        """What the items were shown with under this view; of the parts only whether there are any."""
+        return list(self._shown[view]) if view in self._shown else []
 
     def empty(self, view: str) -> NDArray[np.bool_]:
         """Which items had nothing to show under this view, or a user of whom a trained model knows nothing."""
         empty, full = (np.zeros(len(self.items), dtype=bool) for _ in range(2))
-        for line in self.shown(view):
-            if line.item in self._place:
-                place = self._place[line.item]
-                known = view in self._by_name and self.items[place].known != 0
-                (full if line.parts or known else empty)[place] = True
+        if view in self._shown:
+            places, parts = self._shown[view].with_parts()
+            there = parts[places < len(self.items)]
+            places = places[places < len(self.items)]
+            if view in self._by_name:
+                there = there | np.array([item.known != 0 for item in self.items], bool)[places]
+            full[places[there]], empty[places[~there]] = True, True
         return empty & ~full
 
     def tally(self, rm: str, view: str) -> Tally:
@@ -212,6 +218,13 @@ class Ratings:
         return number if number < FEWEST_UNITS and self.n_clusters > number else 0
 
     @cached_property
+    def twins(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The places of the items that have a twin further down, and of those."""
+        twins = [(place, self._place.get(item.twin, -1)) for place, item in enumerate(self.items) if item.twin]
+        later = np.array([pair for pair in twins if pair[1] > pair[0]], np.intp).reshape(-1, 2)
+        return later[:, 0], later[:, 1]
+
+    @cached_property
     def longer(self) -> NDArray[np.int8]:
         """1 where the preferred response is longer than every other, -1 where shorter than every other."""
         signs = []
@@ -227,14 +240,21 @@ class Ratings:
 
     def quantity(self, *columns: Floats, statistic: Statistic = ratio, within: tuple[float, float]) -> Quantity:
         """What is computed from the sums of columns of items, to be resampled as this run's items ask for."""
-        crossed = self.units.totals(*columns) if self.units else None
-        return Quantity(self.totals(*columns), statistic, within, crossed)
+        return self.quantity_of(lambda: columns, statistic=statistic, within=within)
+
+    def quantity_of(
+        self, columns: Callable[[], tuple[Floats, ...]], *, statistic: Statistic = ratio, within: tuple[float, float]
+    ) -> Quantity:
+        """The same of columns that are made again when they are needed, and not held until then."""
+        units = self.units
+        crossed = (lambda: units.totals(*columns())) if units else None
+        return Quantity(self.totals(*columns()), statistic, within, crossed)
 
     def mean(
         self, values: Floats, where: NDArray[np.bool_] | None = None, *, within: tuple[float, float] = SHARE
     ) -> Quantity:
         """The mean of what all items earned, or some; unscored ones are left out."""
-        return self.quantity(*self.scored_columns(values, where), within=within)
+        return self.quantity_of(lambda: self.scored_columns(values, where), within=within)
 
     def scored_columns(self, values: Floats, where: NDArray[np.bool_] | None = None) -> tuple[Floats, Floats]:
         """Credit, and 1 for every item that has a score; 0 elsewhere."""
@@ -255,23 +275,56 @@ def browsed_items(items: Sequence[RatedItem]) -> list[RatedItem]:
     return [item for item in items if item.id in kept]
 
 
-def _slim(lines: Iterable[ViewLine], items: Sequence[RatedItem]) -> Iterator[ViewLine]:
-    """What the numbers need of each line: equal values are held once, and of parts only whether there are any."""
-    names: dict[str | None, str | None] = {item.id: item.id for item in items}
-    kinds: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
-    for line in lines:
-        yield msgspec.structs.replace(
-            line,
-            view=sys.intern(line.view),
-            item=names.setdefault(line.item, line.item),
-            user_id=names.setdefault(line.user_id, line.user_id),
-            closeness=names.setdefault(line.closeness, line.closeness),
-            kinds=kinds.setdefault(tuple(line.kinds.items()), line.kinds),
-            parts=_SOME if line.parts else (),
-        )
+class _Names:
+    """Items and users as numbers: items by their places, then whatever else is named."""
+
+    def __init__(self, items: Sequence[RatedItem]) -> None:
+        self.names: list[str | None] = [item.id for item in items]
+        self.places = {item.id: place for place, item in enumerate(items)}
+        self._others: dict[str | None, int] = {}
+
+    def item(self, name: str) -> int:
+        place = self.places.get(name)
+        return self.other(name) if place is None else place
+
+    def other(self, name: str | None) -> int:
+        number = self._others.get(name)
+        if number is None:
+            number = self._others[name] = len(self.names)
+            self.names.append(name)
+        return number
 
 
-_SOME = ("",)
+class _Shown:
+    """What items were shown with under one view, in 12 bytes a line: all that many lines say alike is held once."""
+
+    def __init__(self, names: _Names) -> None:
+        self._names = names
+        self._items, self._users, self._rest = array("I"), array("I"), array("I")
+        self._lines: list[ViewLine] = []
+        self._numbers: dict[object, int] = {}
+
+    def add(self, line: ViewLine) -> None:
+        """Take a line."""
+        self._items.append(self._names.item(line.item))
+        self._users.append(self._names.other(line.user_id))
+        said = line.draw, line.by_name, line.dropped, line.withheld, line.closeness, line.neighbours, line.missing
+        key = (*said, bool(line.parts), *line.kinds.items())
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._lines)
+            self._lines.append(msgspec.structs.replace(line, parts=("",) if line.parts else ()))
+        self._rest.append(number)
+
+    def __iter__(self) -> Iterator[ViewLine]:
+        names, lines, replace = self._names.names, self._lines, msgspec.structs.replace
+        for item, user, rest in zip(self._items, self._users, self._rest, strict=True):
+            yield replace(lines[rest], item=names[item], user_id=names[user])
+
+    def with_parts(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """The place of each line's item, and whether it was shown with any parts."""
+        parts = np.array([bool(line.parts) for line in self._lines], bool)
+        return np.array(self._items, np.intp), parts[np.array(self._rest, np.intp)]
 
 
 def _read_again(line: RatingLine, item: RatedItem, seed: int) -> Rating:

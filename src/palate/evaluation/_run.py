@@ -156,6 +156,8 @@ def make_ask(item: Comparison, view: View, seed: int) -> Ask:
 def in_benchmark_order(rating: Rating, item: Comparison | RatedItem, seed: int) -> Rating:
     """The rating with its numbers put back into the order of the benchmark's file."""
     order = presented_order(item, seed)
+    if order == sorted(order):
+        return rating
 
     def restored(numbers: Sequence[float] | None) -> list[float] | None:
         if numbers is None:

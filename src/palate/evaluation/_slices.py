@@ -45,7 +45,7 @@ class Grouping(msgspec.Struct, frozen=True):
 
     @property
     def is_nearly_id(self) -> bool:
-        """Whether a field has so many values that it names people rather than groups."""
+        """Whether a field has too many values to name groups rather than people."""
         return len(self.values) > MOST_GROUPS
 
 

@@ -11,6 +11,7 @@ from palate.data import is_nobody
 from palate.evaluation._paired import ALL, few_carry
 from palate.evaluation._ratings import Ratings
 from palate.evaluation._results import Gain, OverBaseline, Result
+from palate.evaluation._run import RatedItem
 from palate.report import CLEAR, count
 from palate.runs import LOST, ViewLine
 from palate.views import NO_FURTHER_STRANGER, ViewSpec
@@ -57,8 +58,8 @@ def _withheld(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str
     if not held_back or not spec.is_profile:
         return []
     return [
-        f"{spec.name}: for {len(held_back)} of {items} items, history that holds a text of the item was left out "
-        f"({sum(held_back)} pieces): it would tell the answer."
+        f"{spec.name}: for {len(held_back)} of {items} items, history that holds a text of the item, or nearly, was "
+        f"left out ({sum(held_back)} pieces): it could tell the answer."
     ]
 
 
@@ -123,17 +124,10 @@ def run_warnings(
             "The data name no users, so each item counts as somebody of its own: intervals are about new items, and "
             "nothing here tells personal taste from what everybody likes."
         )
+    found += data_warnings(ratings.items)
     if ratings.n_clusters < 30:
         found.append(f"Independent users or couples: only {ratings.n_clusters}. Intervals from so few can mislead.")
-    for result in results:
-        if result.unscored > 0.02 * len(ratings.items):
-            reasons = ratings.tally(result.rm, result.view).reasons
-            # the reason is why an earlier stranger gave no score
-            reason, _ = min(reasons.most_common(), key=lambda counted: counted[0] == NO_FURTHER_STRANGER)
-            found.append(
-                f"{result.rm}, {result.view}: {result.unscored} of {len(ratings.items)} items unscored, most often: "
-                f"{reason}."
-            )
+    found += _about_unscored(ratings, results)
     for spec in views:
         found += view_warnings(spec, ratings.shown(spec.name), len(ratings.items))
     for result in results:
@@ -146,6 +140,33 @@ def run_warnings(
     if any(view.is_profile for view in views) and not any(view.whose == "swapped" for view in views):
         found.append("No swapped view: a gain over none could come from any profile, not this user's.")
     return found + _about_few(ratings, gains, over)
+
+
+def _about_unscored(ratings: Ratings, results: Sequence[Result]) -> list[str]:
+    """A line for each view and reason, however many models it holds for: often the view itself cannot be shown."""
+    models: dict[tuple[str, str], list[str]] = {}
+    for result in results:
+        if result.unscored > 0.02 * len(ratings.items):
+            reasons = ratings.tally(result.rm, result.view).reasons
+            # the reason is why an earlier stranger gave no score
+            reason, _ = min(reasons.most_common(), key=lambda counted: counted[0] == NO_FURTHER_STRANGER)
+            what = f"{result.unscored} of {len(ratings.items)} items unscored, most often: {reason}."
+            models.setdefault((result.view, what), []).append(result.rm)
+    asked = Counter(result.view for result in results)
+    return [
+        f"{'every model' if 1 < len(names) == asked[view] else ' and '.join(names)}, {view}: {what}"
+        for (view, what), names in models.items()
+    ]
+
+
+def data_warnings(items: Sequence[RatedItem]) -> list[str]:
+    """In one line, what `palate data check` says too of the items that were rated: nothing else counts them again."""
+    empty = sum(not all(text.strip() for text in item.responses) for item in items)
+    choices = {(item.user_id, item.prompt, frozenset(item.responses), item.responses[item.preferred]) for item in items}
+    said = [f"{count(empty, 'item has', 'items have')} an empty response"] if empty else []
+    if again := len(items) - len(choices):
+        said.append(f"{count(again, 'item repeats', 'items repeat')} an earlier choice of the same user")
+    return [f"In the data, {' and '.join(said)}; palate data check says where."] if said else []
 
 
 def _about_few(ratings: Ratings, gains: Sequence[Gain], over: Sequence[OverBaseline]) -> list[str]:

@@ -61,7 +61,7 @@ from palate.report._plots import (
 from palate.report._scatter import Scatter, ScatterPoint, draw_scatter
 from palate.report._slopes import SlopeRow, Slopes, draw_slopes
 from palate.report._table import Bar, Table
-from palate.report._terminal import make_console, print_document, printable
+from palate.report._terminal import make_console, print_document, print_table, printable
 
 __all__ = [
     "ABSENT",
@@ -132,6 +132,7 @@ __all__ = [
     "points",
     "points_interval",
     "print_document",
+    "print_table",
     "printable",
     "shortened",
     "warnings_first",

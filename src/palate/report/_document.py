@@ -45,12 +45,14 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def as_sentence(text: str) -> str:
-    """With a capital letter and a full stop.
+    """With a capital letter, unless it begins with the name of a view or model, and a full stop.
 
-    >>> as_sentence("seeing posts:5 adds nothing"), as_sentence("Why?")
-    ('Seeing posts:5 adds nothing.', 'Why?')
+    >>> as_sentence("seeing posts:5 adds nothing"), as_sentence("Why?"), as_sentence("posts:5: nothing to show")
+    ('Seeing posts:5 adds nothing.', 'Why?', 'posts:5: nothing to show.')
     """
-    return text[:1].upper() + text[1:] + ("" if text[-1:] in ".?!" else ".")
+    first = text.partition(" ")[0].rstrip(":")
+    named = not first.isalpha() or text.startswith(f"{first}:")
+    return (text if named else text[:1].upper() + text[1:]) + ("" if text[-1:] in ".?!" else ".")
 
 
 FindingType = TypeVar("FindingType", bound=Finding)

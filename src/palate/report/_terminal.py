@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -74,6 +75,11 @@ def print_document(document: Document, console: Console) -> None:
             _print_section(section, console)
     unfinished = [Finding("warning", document.unfinished)] if document.unfinished else []
     _print_findings([*unfinished, *document.findings], console)
+
+
+def print_table(table: Table, console: Console) -> None:
+    """Print one table with its title and note."""
+    _print_tables([table], "", console)
 
 
 def _print_section(section: Section, console: Console) -> None:
@@ -167,7 +173,8 @@ def _grid(table: Table, console: Console, *, widths: Sequence[int] = ()) -> Grid
     for place, row in enumerate(table.rows):
         bar = table.bars[place] if table.bars else None
         colour = "" if table.dim else _colour(bar)
-        words = [printable(cell, console) for cell in row[: table.words]]
+        lines = [_broken(cell, width) for cell, width in zip(row, widths or [console.width] * len(row), strict=False)]
+        words = [Text("\n").join(printable(line, console) for line in cell) for cell in lines[: table.words]]
         numbers_shown = [
             _number(
                 row[position],
@@ -180,6 +187,24 @@ def _grid(table: Table, console: Console, *, widths: Sequence[int] = ()) -> Grid
         drawn = [_bar(bar, colour)] if bars and bar else []
         grid.add_row(*words, *drawn, *numbers_shown, style="dim" if table.dim else None)
     return grid
+
+
+def _broken(cell: str, width: int) -> list[str]:
+    """A name that is too wide, such as a view of several parts, broken after a plus sign and not within a word.
+
+    >>> _broken("judgements:16+demographics", 20)
+    ['judgements:16+', 'demographics']
+    """
+    if cell_len(cell) <= width or " " in cell:
+        return [cell]
+    first, *rest = re.split(r"(?<=\+)", cell)
+    lines = [first]
+    for piece in rest:
+        if cell_len(lines[-1] + piece) <= width:
+            lines[-1] += piece
+        else:
+            lines.append(piece)
+    return lines
 
 
 def _has_bars(table: Table, console: Console) -> bool:

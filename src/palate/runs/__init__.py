@@ -1,5 +1,14 @@
 """Experiments and their folders: settings, ledgers that survive a crash, and the stages that kinds share."""
 
+from palate.runs._bucket import (
+    folder_for_runs,
+    hold_run,
+    put_reports,
+    run_to_erase_from,
+    run_to_read,
+    run_to_write,
+    runs_to_read,
+)
 from palate.runs._cluster import measure_on_cluster
 from palate.runs._experiment import (
     EXPERIMENTS,
@@ -13,14 +22,17 @@ from palate.runs._experiment import (
     known_summary,
     open_run,
     repair_run,
+    report_files,
     report_of,
+    spent_of,
+    summary_fields,
     write_report,
 )
 from palate.runs._finished import FINISHED
-from palate.runs._ledger import About, Appender, Keys, Ledger, Needs, bad_line, fault_of, locked
+from palate.runs._ledger import About, Appender, Keys, Ledger, Needs, bad_line, fault_of, locked, write_whole
 from palate.runs._loggers import LOGGERS, Logged, Logger, log_run, make_loggers
 from palate.runs._merge import merge_runs, shards_beside
-from palate.runs._models import LoadedModel, Progress, load_models, no_progress
+from palate.runs._models import LoadedModel, Progress, Tell, load_models, no_progress, told_within
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import (
     BAD,
@@ -32,11 +44,12 @@ from palate.runs._run import (
     RunWriter,
     ViewedSettings,
     begin_run,
+    beside,
+    find_in_run,
     find_run,
     json_lines,
     kind_of,
     last_change,
-    write_whole,
 )
 from palate.runs._settings import HashedSettings, ModelSettings, environment, file_name
 from palate.runs._setup import (
@@ -63,6 +76,16 @@ from palate.runs._shards import (
     shard_items,
     shard_parent,
 )
+from palate.runs._spent import (
+    SPENT,
+    Estimate,
+    RunSpent,
+    forecasting,
+    read_spent,
+    rehearse,
+    run_parts,
+)
+from palate.runs._spent_table import duration, estimate_table
 from palate.runs._stages import Build, chunks, rate_missing, ratings_of
 from palate.runs._views import (
     PARTS,
@@ -86,11 +109,13 @@ __all__ = [
     "LOST",
     "PARTS",
     "REPORTS",
+    "SPENT",
     "VIEWS",
     "About",
     "Appender",
     "Build",
     "Dropped",
+    "Estimate",
     "Experiment",
     "Fingerprint",
     "HashedSettings",
@@ -108,10 +133,12 @@ __all__ = [
     "Reading",
     "Run",
     "RunSettings",
+    "RunSpent",
     "RunSummary",
     "RunWriter",
     "Setup",
     "Shard",
+    "Tell",
     "ViewLine",
     "ViewedSettings",
     "add_views",
@@ -119,16 +146,23 @@ __all__ = [
     "as_writer",
     "bad_line",
     "begin_run",
+    "beside",
     "chunks",
     "common_fields",
     "conclude",
     "drawn_places",
+    "duration",
     "environment",
+    "estimate_table",
     "experiment_of",
     "fault_of",
     "file_name",
+    "find_in_run",
     "find_run",
     "finishing_shard",
+    "folder_for_runs",
+    "forecasting",
+    "hold_run",
     "is_written",
     "json_lines",
     "keep_views",
@@ -148,19 +182,31 @@ __all__ = [
     "places",
     "profiles_shown",
     "prompts",
+    "put_reports",
     "ranks",
     "rate_missing",
     "rating_place",
     "ratings_of",
+    "read_spent",
+    "rehearse",
     "repair_ledgers",
     "repair_run",
+    "report_files",
     "report_of",
+    "run_parts",
+    "run_to_erase_from",
+    "run_to_read",
+    "run_to_write",
+    "runs_to_read",
     "sample_items",
     "seeded",
     "set_up",
     "shard_items",
     "shard_parent",
     "shards_beside",
+    "spent_of",
+    "summary_fields",
+    "told_within",
     "view_label",
     "write_report",
     "write_whole",

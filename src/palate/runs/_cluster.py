@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 import socket
+import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
@@ -24,10 +25,9 @@ import msgspec
 from palate import __version__
 from palate.records import PalateError, current_command, running_command
 from palate.runs._experiment import Reading, RunSummary, conclude
-from palate.runs._ledger import AnotherWriterError
+from palate.runs._ledger import AnotherWriterError, write_whole
 from palate.runs._merge import merge_runs
 from palate.runs._models import Progress, keep_models, no_progress
-from palate.runs._run import write_whole
 from palate.runs._settings import environment
 from palate.runs._setup import as_benchmark
 from palate.runs._shards import Shard, TooManyShardsError
@@ -43,7 +43,7 @@ MAX_DEATHS = 5
 """Workers that may die in a row at one shard without a new line."""
 PATIENCE = 30
 """Seconds to wait for a process that still writes to a shard, such as one whose machine was thought lost."""
-PASSED_ON = ("PALATE_DATA", "PALATE_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE")
+PASSED_ON = ("PALATE_DATA", "PALATE_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE", "PALATE_DEVICE", "PALATE_DTYPE")
 """Variables that workers take from here. Keys of servers are not among them: Ray would show them."""
 KEPT = "Everything that was written is kept. Run the same command again to resume."
 
@@ -390,32 +390,46 @@ def _connected(cluster: str, workers: int | None) -> Iterator[tuple[Any, int, bo
         )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody asked for network use
     ray = _require_ray()
-    if there := ray.is_initialized():
+    if ray.is_initialized():
         yield (ray, *_size(ray, workers))
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
-    try:
-        if cluster == "ray":
-            cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-            room = shutil.disk_usage("/dev/shm").free // 4 if Path("/dev/shm").is_dir() else 2**28
-            ray.init(
-                address="local", num_cpus=max(workers or cores, cores), include_dashboard=False,
-                object_store_memory=min(2**28, max(80 * 2**20, room)), **quiet,
-            )  # fmt: skip
-        else:
-            _require_answer(cluster)
-            ray.init(address=cluster, **quiet)
-    except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
-        raise PalateError(
-            f"no Ray cluster answers at {cluster} ({str(error).strip().partition(chr(10))[0]}). Start one with "
-            "`ray start --head`, or use --cluster ray for workers on this machine. A cluster that wants a token "
-            "does not answer without it: see Ray's documentation on authentication."
-        ) from error
-    try:
-        yield (ray, *_size(ray, workers))
-    finally:
-        if not there:
+    with _private_folder() as folder:
+        try:
+            if cluster == "ray":
+                cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+                room = shutil.disk_usage("/dev/shm").free // 4 if Path("/dev/shm").is_dir() else 2**28
+                ray.init(
+                    address="local", num_cpus=max(workers or cores, cores), include_dashboard=False,
+                    object_store_memory=min(2**28, max(80 * 2**20, room)), _temp_dir=f"{folder}/ray", **quiet,
+                )  # fmt: skip
+            else:
+                _require_answer(cluster)
+                ray.init(address=cluster, **quiet)
+        except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
+            raise PalateError(
+                f"no Ray cluster answers at {cluster} ({str(error).strip().partition(chr(10))[0]}). Start one with "
+                "`ray start --head`, or use --cluster ray for workers on this machine. A cluster that wants a token "
+                "does not answer without it: see Ray's documentation on authentication."
+            ) from error
+        try:
+            yield (ray, *_size(ray, workers))
+        finally:
             ray.shutdown()
+
+
+@contextmanager
+def _private_folder() -> Iterator[Path]:
+    """Where Ray may make the folder of its sockets and logs: it opens that to everybody, and never removes it."""
+    place = os.environ.get("RAY_TMPDIR") or "/tmp"  # short: the name of a socket has 107 characters at most
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="ray-", dir=place if Path(place).is_dir() else None))
+    except OSError as error:
+        raise PalateError(f"Ray needs a folder in {place}: {error.strerror or error}. Set RAY_TMPDIR.") from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _require_ray() -> Any:

@@ -26,11 +26,14 @@ from palate.report import (
     document_page,
 )
 from palate.runs._finished import FINISHED, Finished, file_hashes, has_reports, made_by, read_finished
-from palate.runs._ledger import Ledger
+from palate.runs._ledger import Ledger, write_whole
 from palate.runs._repair import Dropped, repair_ledgers
-from palate.runs._run import Run, SettingsType, _settled, kind_of, write_whole
+from palate.runs._run import Run, SettingsType, _settled, kind_of
 from palate.runs._shards import SHARD, Place
+from palate.runs._spent import SPENT, RunSpent, read_spent
+from palate.runs._spent_table import spent_section
 from palate.stats import Resample
+from palate.storage import address_of
 
 if TYPE_CHECKING:
     import pandas
@@ -57,6 +60,13 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What a reader should know before believing the numbers."""
     findings: list[Finding]
     """The same, and what the numbers say."""
+    data_left_out: list[str] = []
+    """What of the data was left out before the run, with counts, such as ties."""
+
+    @property
+    def about_data(self) -> list[Finding]:
+        """What was left out of the data, as a finding."""
+        return _about_data(self.data_left_out)
 
     def columns(self) -> Columns:
         """The main numbers with full precision, as in results.csv. The run's folder is read again."""
@@ -96,6 +106,11 @@ def _frames(package: str) -> Any:
         raise PalateError(f"to_{package}() needs {package}: pip install {package}") from error
 
 
+def _about_data(left_out: Sequence[str]) -> list[Finding]:
+    """What of the data is not in a run, in one finding."""
+    return [Finding("note", f"Not in this run: {'; '.join(left_out)}")] if left_out else []
+
+
 def common_fields(run: Run[Any], *, items: int, users: int, complete: bool, findings: list[Finding]) -> dict[str, Any]:
     """What `RunSummary` holds of a run."""
     card = run.settings.benchmark
@@ -112,7 +127,8 @@ def common_fields(run: Run[Any], *, items: int, users: int, complete: bool, find
         "users": users,
         "complete": complete,
         "warnings": [finding.text for finding in findings if finding.severity == "warning"],
-        "findings": findings,
+        "findings": [*findings, *_about_data(card.left_out)],
+        "data_left_out": list(card.left_out),
     }
 
 
@@ -130,6 +146,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT_READING = Reading()
 REPORTS = ("report.html", "report.md", "results.csv", "summary.json")
 """What `write_report` writes into a run folder."""
+
+SAID = ("seconds", "times", "models")
+"""What JSON holds of what a run cost."""
 
 
 class Experiment(ABC, Generic[SettingsType, SummaryType]):
@@ -258,19 +277,53 @@ def open_run(folder: Path, experiment: Experiment[SettingsType, Any] | None = No
     return run
 
 
+def spent_of(run: Run[Any]) -> RunSpent | None:
+    """What is recorded of a run and of those that it is made of; None where nothing is."""
+    own = read_spent(run.folder)
+    parts = [spent for folder in run.experiment.parts(run) if (spent := read_spent(folder)) is not None]
+    if own is None and not parts:
+        return None
+    total = own or RunSpent()
+    for part in parts:
+        total = total.plus(part)
+    if own is not None:  # its clock ran while its parts were measured
+        total = msgspec.structs.replace(total, seconds=own.seconds, times=own.times)
+    return msgspec.structs.replace(total, first=None)
+
+
+def summary_fields(run: Run[Any], summary: RunSummary) -> dict[str, Any]:
+    """A summary as JSON holds it: with what the run cost, which is no part of what it found."""
+    fields: dict[str, Any] = msgspec.to_builtins(summary)
+    spent = spent_of(run)
+    if spent is None:
+        return {**fields, "spent": None}
+    return {**fields, "spent": {name: msgspec.to_builtins(getattr(spent, name)) for name in SAID}}
+
+
+def _document(run: Run[Any], summary: RunSummary, *, users: bool = True) -> Document:
+    """What a report shows, with what the run cost at its end."""
+    document = run.experiment.document(run, summary, users=users)
+    return msgspec.structs.replace(document, sections=[*document.sections, spent_section(spent_of(run))])
+
+
+def report_files(run: Run[Any], summary: RunSummary, *, users: bool = True) -> tuple[Document, dict[str, bytes]]:
+    """What `write_report` writes, by the names of its files."""
+    summary = addressed(summary if users else run.experiment.without_users(summary))
+    document = _document(run, summary, users=users)
+    return document, {
+        "report.html": document_page(document).encode("utf-8", "replace"),
+        "report.md": document_markdown(document).encode("utf-8", "replace"),
+        "results.csv": document_csv(document).encode("utf-8", "replace"),
+        "summary.json": msgspec.json.format(msgspec.json.encode(summary_fields(run, summary)), indent=1) + b"\n",
+    }
+
+
 def write_report(run: Run[Any], summary: RunSummary, *, users: bool = True) -> Document:
     """Write report.html, report.md, results.csv and summary.json into the run folder; what they show comes back.
 
     Without `users`, none of them holds an item, a profile, an id or a number of a single user.
     """
-    summary = summary if users else run.experiment.without_users(summary)
-    document = run.experiment.document(run, summary, users=users)
-    files = {
-        "report.html": document_page(document).encode("utf-8", "replace"),
-        "report.md": document_markdown(document).encode("utf-8", "replace"),
-        "results.csv": document_csv(document).encode("utf-8", "replace"),
-        "summary.json": msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n",
-    }
+    document, files = report_files(run, summary, users=users)
     try:
         for name, content in files.items():
             write_whole(run.folder / name, content)
@@ -299,19 +352,27 @@ def conclude(
     ledgers = file_hashes(run.folder, (ledger.name for ledger in run.ledgers))
     summary = experiment.summarise(run, reading)
     if summary.complete and experiment.summary is not None:
-        _keep(run, Finished(made_by=made_by(), reading=_raw(reading), ledgers=ledgers, summary=_raw(summary)))
+        _keep(
+            run, Finished(made_by=made_by(), reading=_raw(reading), ledgers=ledgers, summary=_raw(addressed(summary)))
+        )
     return summary
 
 
 def report_of(run: Run[Any], summary: RunSummary, *, users: bool = True) -> Document:
     """What a report shows, with its files written, unless they are there just as they were written of this summary."""
     kept = read_finished(run.folder) if users else None
-    if kept is not None and has_reports(kept, run.folder, _json(summary)):
-        return run.experiment.document(run, summary)
+    told = _json(addressed(summary))
+    if kept is not None and has_reports(kept, run.folder, told):
+        return _document(run, summary)
     document = write_report(run, summary, users=users)
-    if kept is not None and bytes(kept.summary) == _json(summary):
-        _keep(run, msgspec.structs.replace(kept, reports=file_hashes(run.folder, REPORTS)))
+    if kept is not None and bytes(kept.summary) == told:
+        _keep(run, msgspec.structs.replace(kept, reports=file_hashes(run.folder, (*REPORTS, SPENT))))
     return document
+
+
+def addressed(summary: SummaryType) -> SummaryType:
+    """The summary as others shall read it: a run in a bucket is called by its address."""
+    return msgspec.structs.replace(summary, run=address_of(Path(summary.run)))
 
 
 def _keep(run: Run[Any], finished: Finished) -> None:

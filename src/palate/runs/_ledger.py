@@ -6,15 +6,15 @@ again. Any other line that cannot be read is damage, and is never passed over in
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from palate.data import Digests, digest_of
 from palate.records import PalateError
 
 try:
@@ -28,7 +28,7 @@ Key = Callable[[Line], Hashable]
 
 
 class Keys:
-    """A set of keys that takes a tenth of a gigabyte a million: of each it keeps 16 bytes that stand for it.
+    """A set of keys that takes a fiftieth of a gigabyte a million: of each it keeps bytes that stand for it.
 
     >>> keys = Keys([("embedding", "none", "q1")])
     >>> ("embedding", "none", "q1") in keys, ("embedding", "none", "q2") in keys, len(keys)
@@ -38,11 +38,11 @@ class Keys:
     """
 
     def __init__(self, keys: Iterable[Hashable] = ()) -> None:
-        self._digests: set[bytes] = set()
+        self._digests = Digests()
         self.update(keys)
 
     def __contains__(self, key: Hashable) -> bool:
-        return _digest(key) in self._digests
+        return len(self._digests) > 0 and self._digests.number(_digest(key)) is not None
 
     def __len__(self) -> int:
         return len(self._digests)
@@ -50,23 +50,32 @@ class Keys:
     def add(self, key: Hashable) -> bool:
         """Take a key; whether it is new."""
         before = len(self._digests)
-        self._digests.add(_digest(key))
-        return len(self._digests) > before
+        return self._digests.add(_digest(key)) == before
 
     def update(self, keys: Iterable[Hashable]) -> None:
         """Take several keys."""
-        self._digests.update(map(_digest, keys))
+        for key in keys:
+            self._digests.add(_digest(key))
+
+    def new(self, lines: Mapping[Hashable, Line]) -> dict[bytes, Line]:
+        """Of lines by their keys those that are not here, by what `take` takes once they are."""
+        return {digest: line for key, line in lines.items() if self._digests.number(digest := _digest(key)) is None}
+
+    def take(self, digests: Iterable[bytes]) -> None:
+        """Take what `new` told."""
+        for digest in digests:
+            self._digests.add(digest)
 
     def without(self, others: Keys) -> int:
         """How many of the keys the others do not hold."""
-        return len(self._digests - others._digests)
+        return sum(others._digests.number(digest) is None for digest in self._digests)
 
 
 _ENCODER = msgspec.msgpack.Encoder()
 
 
 def _digest(key: Hashable) -> bytes:
-    return hashlib.blake2b(_ENCODER.encode(_plain(key)), digest_size=16).digest()
+    return digest_of(_ENCODER.encode(_plain(key)))
 
 
 def _plain(key: Hashable) -> Hashable:
@@ -303,3 +312,16 @@ class Appender:
                 return start + newline + 1
             position = start
         return 0
+
+
+def write_whole(file: Path, content: bytes | Iterable[bytes]) -> None:
+    """Write a file so that it is there in full or not at all; lines are written as they come."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with draft.open("wb") as stream:
+            stream.writelines([content] if isinstance(content, bytes) else content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)

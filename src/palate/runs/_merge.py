@@ -21,11 +21,13 @@ import numpy as np
 
 from palate.records import PalateError
 from palate.runs._experiment import open_run
-from palate.runs._ledger import Keys, Ledger, scan_lines
+from palate.runs._ledger import Keys, Ledger, scan_lines, write_whole
 from palate.runs._models import Progress, no_progress
-from palate.runs._run import COMMAND, Run, write_whole
+from palate.runs._run import COMMAND, Run
 from palate.runs._shards import SHARD, Place, ShardFile, places
+from palate.runs._spent import RunSpent, read_spent, write_spent
 from palate.runs._views import VIEWS
+from palate.storage import hold
 
 try:
     import fcntl
@@ -203,9 +205,11 @@ def _merge(group: Sequence[_Opened], out: Path, progress: Progress) -> Run[Any]:
     first = group[0].run
     settings, experiment, name = first.settings, first.experiment, first.settings.folder_name
     target, draft = out / name, out / (DRAFT + name)
+    hold(target, [ledger.name for ledger in Run(target, settings, experiment).ledgers])
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     made = Run(draft, settings, experiment)
+    made.first = group[0].file.first
     if (first.folder / COMMAND).is_file():
         write_whole(draft / COMMAND, _content(group[0], COMMAND))
     names = ["settings.json"]
@@ -217,9 +221,7 @@ def _merge(group: Sequence[_Opened], out: Path, progress: Progress) -> Run[Any]:
         if ledger.about == "items":
             write_whole(draft / ledger.name, _content(group[0], ledger.name))
         else:
-            place = (
-                _part_place(made) if ledger.about == "parts" else experiment.place(made, ledger, group[0].file.batch)
-            )
+            place = _part_place(made) if ledger.about == "parts" else _in_passes(made, ledger, group[0].file.batch)
             _write_ledger([one.run.folder for one in group], ledger, place, draft / ledger.name)
     if target.exists():
         same = all(
@@ -229,10 +231,27 @@ def _merge(group: Sequence[_Opened], out: Path, progress: Progress) -> Run[Any]:
         if not same:
             raise PalateError(f"{target} is there and holds something else; move it away, or choose another --out")
     else:
+        _merge_spent(group, draft)
         draft.rename(target)
     run = Run(target, settings, experiment)
     experiment.merged(run, first.folder)
     return run
+
+
+def _merge_spent(group: Sequence[_Opened], folder: Path) -> None:
+    """What all shards took together; not a word of those that recorded nothing."""
+    known = [spent for one in group if (spent := read_spent(one.run.folder)) is not None]
+    if len(known) == len(group):
+        total = RunSpent()
+        for spent in known:
+            total = total.plus(spent)
+        write_spent(folder, total)
+
+
+def _in_passes(run: Run[Any], ledger: Ledger[Any], batch: int) -> Place:
+    """The first items of a run come before all others, in every ledger."""
+    place = run.experiment.place(run, ledger, batch)
+    return lambda line: (run.pass_of(line.item), *place(line))
 
 
 def _part_place(run: Run[Any]) -> Place:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import inspect
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
 
 import msgspec
 
-from palate.engine import keep_language_models
-from palate.records import PalateError, RewardModel
+from palate.engine import keep_language_models, telling
+from palate.records import PalateError, RewardModel, without_folders
 from palate.rewards import load_reward_model
 from palate.runs._settings import ModelSettings
 
@@ -19,12 +21,30 @@ BATCH = 256
 _kept: dict[str, tuple[RewardModel, dict[str, str]]] | None = None
 """Reward models by their names, where a process keeps them."""
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[str, float, int], None]
 """Told what is being done, how much of it is done and how much there is in all."""
 
 
-def no_progress(what: str, done: int, total: int) -> None:
+def no_progress(what: str, done: float, total: int) -> None:
     """For callers who are not shown any."""
+
+
+class Tell(Protocol):
+    """Told what is being done, and how much is done of what is not on the disk yet."""
+
+    def __call__(self, what: str, more: float = 0.0, /) -> None: ...
+
+
+@contextmanager
+def told_within(tell: Tell, what: str | Callable[[], str], lines: int) -> Iterator[None]:
+    """What is done in here makes `lines` lines; `tell` hears of it all along."""
+
+    def now() -> str:
+        return what if isinstance(what, str) else what()
+
+    tell(now())
+    with telling(lambda share: tell(now(), share * lines)):
+        yield
 
 
 class LoadedModel(msgspec.Struct, frozen=True):
@@ -58,9 +78,11 @@ def load_models(reward_models: Sequence[str | RewardModel]) -> list[LoadedModel]
     for given in reward_models:
         loaded.append(_loaded(given) if isinstance(given, str) else (given, _identity(given)))
     names = [model.name for model, _ in loaded]
+    specs = [identity.get("spec", str(index)) for index, (_, identity) in enumerate(loaded)]
+    shown = [without_folders(spec) for spec in specs]  # reports are for others, too
     labels = [
-        name if names.count(name) == 1 else f"{name} ({identity.get('spec', index)})"
-        for index, (name, (_, identity)) in enumerate(zip(names, loaded, strict=True))
+        name if names.count(name) == 1 else f"{name} ({short if shown.count(short) == 1 else spec})"
+        for name, short, spec in zip(names, shown, specs, strict=True)
     ]
     repeated = {label for label in labels if labels.count(label) > 1}
     if repeated:

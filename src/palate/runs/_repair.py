@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from palate.records import PalateError
-from palate.runs._ledger import Ledger, locked, scan_lines
-from palate.runs._run import BAD, write_whole
+from palate.runs._ledger import Ledger, locked, scan_lines, write_whole
+from palate.runs._run import BAD
 
 
 class Dropped(msgspec.Struct, frozen=True, kw_only=True):

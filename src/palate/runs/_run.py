@@ -4,6 +4,7 @@
     *.jsonl         ledgers, which grow by whole lines only
     report.html     the report, and beside it report.md, results.csv and summary.json
     command.txt     the command line that makes it again, where a command made it
+    spent.json      what models took: the one file that is another on every run
     finished.json   the summary of a finished run, so that the same command answers at once
 
 A last line torn by a crash is dropped and made again; any other line that cannot be read is an error.
@@ -11,20 +12,23 @@ A last line torn by a crash is dropped and made again; any other line that canno
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from palate import __version__
 from palate.records import Card, PalateError, current_command
 from palate.runs._finished import Finished, still_finished
-from palate.runs._ledger import Appender, Keys, Ledger, Line, locked
+from palate.runs._ledger import Appender, Keys, Ledger, Line, locked, write_whole
 from palate.runs._settings import HashedSettings, environment, file_name
+from palate.runs._setup import ItemType
+from palate.runs._spent import EVERY, SpentKeeper, first_of, in_two_passes, is_first, keeping_spent
+from palate.storage import hold, is_plain
 from palate.views import Budget
 
 if TYPE_CHECKING:
@@ -89,13 +93,25 @@ class _Kind(msgspec.Struct, frozen=True):
     format: int = 0
 
 
+class Checked(NamedTuple):
+    """What was read of a ledger."""
+
+    size: int
+    """Of the file, when it was read: it only ever grows, or loses a torn line."""
+    keys: Keys
+
+
 class Run(Generic[SettingsType]):
     """The folder of one measurement."""
 
     def __init__(self, folder: Path, settings: SettingsType, experiment: Experiment[Any, Any]) -> None:
         self.folder, self.settings, self.experiment = folder, settings, experiment
+        self.first = -1
+        """Where its first items end, which are measured before all others."""
         self.finished: Finished | None = None
         """What it came to, where `begin_run` found it finished."""
+        self.checked: dict[str, Checked] = {}
+        """What `begin_run` read of the ledgers to check them, so that a writer need not read them again."""
 
     def read(self, ledger: Ledger[Line]) -> Iterator[Line]:
         """Every line of a ledger, each key once."""
@@ -111,23 +127,35 @@ class Run(Generic[SettingsType]):
         """The files that grow by lines, each after those that it needs."""
         return list(self.experiment.ledgers(self.settings))
 
-    def check(self) -> None:
-        """Raise PalateError where a line cannot be read, or was made from another that is lost.
+    def check(self) -> dict[str, Checked]:
+        """Raise PalateError where a line cannot be read, or was made from another that is lost; else the keys of all.
 
         What was made is read before what it was made from, since another process may be adding to both.
         """
-        needed: dict[str, Keys] = {}
+        needed: defaultdict[str, Keys] = defaultdict(Keys)
+        found: dict[str, Checked] = {}
         for ledger in reversed(self.ledgers):
             keys = Keys()
+            found[ledger.name] = Checked(_size(self.folder / ledger.name), keys)
             for line in ledger.read(self.folder, keys):
                 if ledger.needs is not None:
-                    needed.setdefault(ledger.needs.ledger.name, Keys()).update(ledger.needs.keys(line))
+                    needed[ledger.needs.ledger.name].update(ledger.needs.keys(line))
             if lost := needed.pop(ledger.name, Keys()).without(keys):
                 raise PalateError(
                     f"{self.folder / ledger.name} lacks {lost} of the lines that others in this folder were made from. "
                     f"Put the file back from a copy. Or run palate report {self.folder} --repair: it drops what was "
                     "made from them, and says how much."
                 )
+        return found
+
+    def two_passes(self, items: Sequence[ItemType], every: Sequence[ItemType]) -> Iterator[Sequence[ItemType]]:
+        """The first of these items and, once it is told what they took, the others; `every` are those of all shards."""
+        self.first = first_of([item.id for item in every])
+        return in_two_passes(items, self.first)
+
+    def pass_of(self, item: str) -> int:
+        """In which of the two passes over the run an item is measured: 0 or 1."""
+        return int(not is_first(item, self.first))
 
     def lost_items(self, known: Iterable[str], referred: Iterable[str]) -> int:
         """How many items the run no longer holds, by lines that refer to them and by lines that were dropped."""
@@ -140,7 +168,12 @@ class Run(Generic[SettingsType]):
         """Add to the run. One process at a time; whatever is written stays written."""
         writer = RunWriter(self)
         try:
-            yield writer
+            if not self.experiment.has_report:  # what is drawn here is drawn for another run, which counts it
+                yield writer
+                return
+            with keeping_spent(self.folder) as keeper:
+                writer.keeper = keeper
+                yield writer
         finally:
             writer.close()
 
@@ -162,6 +195,8 @@ class RunWriter:
     """The ledgers of a run while it is measured: what is there, and a way to add to it."""
 
     def __init__(self, run: Run[Any]) -> None:
+        self.keeper: SpentKeeper | None = None
+        """Counts what the models take that fill the ledgers."""
         self._run = run
         self._appenders: dict[str, Appender] = {}
         self._keys: dict[str, Keys] = {}
@@ -177,7 +212,9 @@ class RunWriter:
     def keys(self, ledger: Ledger[Any]) -> Keys:
         """What is there, and needs not be made again."""
         if ledger.name not in self._keys:
-            self._keys[ledger.name] = ledger.keys(self._run.folder)
+            checked = self._run.checked.pop(ledger.name, None)
+            same = checked is not None and checked.size == _size(self._run.folder / ledger.name)
+            self._keys[ledger.name] = checked.keys if checked and same else ledger.keys(self._run.folder)
         return self._keys[ledger.name]
 
     def lines(self, ledger: Ledger[Line]) -> dict[Any, Line]:
@@ -189,17 +226,21 @@ class RunWriter:
     def add(self, ledger: Ledger[Line], lines: Iterable[Line]) -> None:
         """Keep the lines that are not there yet; when this returns they are on the disk."""
         assert ledger.key is not None
-        new = {ledger.key(line): line for line in lines}
-        new = {key: line for key, line in new.items() if key not in self.keys(ledger)}
+        keys = self.keys(ledger)
+        new = keys.new({ledger.key(line): line for line in lines})
         self._appenders[ledger.name].append(list(new.values()))
-        self.keys(ledger).update(new)
+        keys.take(new)
         if ledger.name in self._lines:
-            self._lines[ledger.name].update(new)
+            self._lines[ledger.name].update((ledger.key(line), line) for line in new.values())
+        if self.keeper is not None:
+            self.keeper.save(due=EVERY)
 
     def close(self) -> None:
         """Let another process write."""
         for appender in self._appenders.values():
             appender.close()
+        self._keys.clear()
+        self._lines.clear()
 
 
 def begin_run(
@@ -211,6 +252,7 @@ def begin_run(
     """The run with exactly these settings: begun now, with these files, resumed, or found finished."""
     makers = {name: _maker(content) for name, content in (files or {}).items()}
     run = Run(parent / settings.folder_name, settings, experiment)
+    hold(run.folder, [ledger.name for ledger in run.ledgers])
     file = run.folder / "settings.json"
     if file.exists():
         if _settled(run.folder, experiment.settings) != settings:
@@ -221,7 +263,7 @@ def begin_run(
         run.finished = still_finished(run.folder, [ledger.name for ledger in run.ledgers])
         if run.finished is None:
             run._restore(makers)
-            run.check()
+            run.checked = run.check()
         return run
     try:
         run.folder.mkdir(parents=True, exist_ok=True)
@@ -252,6 +294,15 @@ def find_run(folder: str | Path) -> Path:
     return max(runs, key=lambda run: (last_change(run), run.name))
 
 
+def find_in_run(path: str | Path) -> Path:
+    """A path in a run folder, in which `latest` may stand for the run: `trained/latest/models/per-user`."""
+    named = Path(path)
+    if LATEST not in named.parts or named.exists():
+        return named
+    end = named.parts.index(LATEST) + 1
+    return find_run(Path(*named.parts[:end])).joinpath(*named.parts[end:])
+
+
 def last_change(folder: Path) -> float:
     """When anything was last added to a run, in seconds since 1970."""
     return max(file.stat().st_mtime for file in (folder / "settings.json", *folder.glob("*.jsonl")))
@@ -268,7 +319,9 @@ def kind_of(folder: Path) -> str:
     """Which kind of run a folder holds; refused where it holds none, or one that this palate cannot read."""
     file = folder / "settings.json"
     if not folder.exists():
-        raise PalateError(f"no such folder: {folder}. `palate runs` lists the runs in the folder runs.")
+        inside = Path("runs", folder)
+        known = f"Did you mean {inside}?" if inside.exists() else "`palate runs` lists the runs in the folder runs."
+        raise PalateError(f"no such folder: {folder}. {known}")
     if not file.is_file():
         raise PalateError(
             f"{folder} is not a run: it has no settings.json. `palate eval` and other commands make runs."
@@ -295,23 +348,21 @@ def _settled(folder: Path, settings: type[SettingsType]) -> SettingsType:
         raise PalateError(f"{file} cannot be read as the settings of a run: {error}") from error
 
 
+def beside(folder: Path, name: str) -> Path:
+    """A run that another one names as a part. Others' runs name what they like, so it has to lie beside that one."""
+    if not is_plain(name):
+        raise PalateError(f"{folder} names {name!r} as a run that it is made of, which does not lie beside it")
+    return folder.resolve().parent / name
+
+
 def json_lines(structs: Iterable[msgspec.Struct]) -> Iterator[bytes]:
     """A line of JSON for each."""
     encoder = msgspec.json.Encoder()
     return (encoder.encode(struct) + b"\n" for struct in structs)
 
 
-def write_whole(file: Path, content: bytes | Iterable[bytes]) -> None:
-    """Write a file so that it is there in full or not at all; lines are written as they come."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        with draft.open("wb") as stream:
-            stream.writelines([content] if isinstance(content, bytes) else content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else 0
 
 
 def _holds(file: Path, lines: Iterable[bytes]) -> bool:

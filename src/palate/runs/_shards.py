@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from palate.records import PalateError
+from palate.runs._ledger import write_whole
 from palate.runs._models import LoadedModel
-from palate.runs._run import Run, write_whole
+from palate.runs._run import Run
 from palate.runs._setup import ItemType
 from palate.views import ViewSpec
 
@@ -49,6 +50,8 @@ class ShardFile(msgspec.Struct, frozen=True, kw_only=True):
     shard: Shard
     batch: int
     """The largest batch size of the reward models, which decides the order of ratings."""
+    first: int = -1
+    """Where the first items of the run end, which come before all others."""
 
 
 class TooManyShardsError(PalateError):
@@ -104,7 +107,7 @@ def finishing_shard(run: Run[Any], shard: Shard | None, models: Sequence[LoadedM
     file.unlink(missing_ok=True)
     yield
     batch = max((model.batch_size for model in models), default=1)
-    write_whole(file, msgspec.json.encode(ShardFile(shard=shard, batch=batch)) + b"\n")
+    write_whole(file, msgspec.json.encode(ShardFile(shard=shard, batch=batch, first=run.first)) + b"\n")
 
 
 def places(names: Sequence[Any]) -> dict[Any, int]:
@@ -118,12 +121,18 @@ def drawn_places(views: Sequence[tuple[ViewSpec, int]]) -> dict[tuple[str, int],
 
 
 def rating_place(
-    views: Mapping[tuple[str, int], int], models: Mapping[str, int], items: Mapping[str, int], chunk: int
+    views: Mapping[tuple[str, int], int],
+    models: Mapping[str, int],
+    items: Sequence[str],
+    chunk: int,
+    run: Run[Any],
 ) -> Place:
-    """Where `rate_missing` puts a line: view by view, a chunk of items at a time, model by model."""
+    """Where `rate_missing` puts a line in a pass: view by view, a chunk of items at a time, model by model."""
+    own = ([item for item in items if run.pass_of(item) == one] for one in (0, 1))
+    known = {item: place for some in own for item, place in places(some).items()}
 
     def place(line: Any) -> tuple[int, ...]:
-        item = items[line.item]
+        item = known[line.item]
         return views[line.view, getattr(line, "draw", 0)], item // chunk, models[line.rm], item
 
     return place

@@ -6,12 +6,14 @@ Each batch is on the disk before the next begins, so a run that was stopped resu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
+from palate.engine import at_work
 from palate.records import Ask, Rating, View
-from palate.rewards import rate
+from palate.rewards import REWARD_MODEL, rate
 from palate.runs._ledger import Ledger
-from palate.runs._models import LoadedModel
+from palate.runs._models import LoadedModel, Tell, told_within
 from palate.runs._run import RunWriter
 from palate.runs._setup import ItemType
 from palate.views import Missing, ViewSpec, drawn
@@ -35,7 +37,7 @@ def rate_missing(
     *,
     line: Callable[[str, str, str, int, Rating], Line],
     ask: Callable[[ItemType, View], Ask | Missing],
-    tell: Callable[[str], None],
+    tell: Tell,
     responses: int = 2,
     finish: Callable[[Rating, ItemType], Rating] = lambda rating, item: rating,
     shown: Callable[[ViewSpec, int, Sequence[ItemType], Sequence[View | Missing]], None] | None = None,
@@ -46,6 +48,7 @@ def rate_missing(
     `shown` is told which views were built.
     """
     done = writer.keys(ledger)
+    resumed = len(done) > 0
     key = ledger.key
     assert key is not None
 
@@ -58,7 +61,11 @@ def rate_missing(
             waiting = [
                 (
                     model,
-                    [item for item in some if key(line(model.label, spec.name, item.id, draw, _TO_COME)) not in done],
+                    [
+                        item
+                        for item in some
+                        if not resumed or key(line(model.label, spec.name, item.id, draw, _TO_COME)) not in done
+                    ],
                 )
                 for model in models
             ]
@@ -70,23 +77,30 @@ def rate_missing(
             views_of = dict(zip((item.id for item in some), built, strict=True))
             for model, pending in waiting:
                 for batch in chunks(pending, size(model)):
-                    tell(f"{model.label} rates, seeing {spec.name}{model.status}")
                     asks = [
                         view if isinstance(view := views_of[item.id], Missing) else ask(item, view) for item in batch
                     ]
+                    what = f"{model.label} rates, seeing {spec.name}"
+                    with told_within(tell, partial(_with_status, what, model), len(batch)):
+                        ratings = ratings_of(model, asks)
                     writer.add(
                         ledger,
                         [
                             line(model.label, spec.name, item.id, draw, finish(rating, item))
-                            for item, rating in zip(batch, ratings_of(model, asks), strict=True)
+                            for item, rating in zip(batch, ratings, strict=True)
                         ],
                     )
+
+
+def _with_status(what: str, model: LoadedModel) -> str:
+    return f"{what}{model.status}"
 
 
 def ratings_of(model: LoadedModel, asks: Sequence[Ask | Missing]) -> list[Rating]:
     """A rating for each ask; unscored where there is nothing to ask."""
     sound = [ask for ask in asks if isinstance(ask, Ask)]
-    rated = iter(rate(model.model, sound) if sound else [])
+    with at_work(REWARD_MODEL, model.label, len(sound)):
+        rated = iter(rate(model.model, sound) if sound else [])
     return [next(rated) if isinstance(ask, Ask) else Rating(unscored=ask.reason) for ask in asks]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -118,12 +118,13 @@ def kept_views(views: Iterable[ViewSpec]) -> list[tuple[ViewSpec, int]]:
 
 def profiles_shown(run: Run[Any], items: set[str]) -> dict[str, dict[str, str]]:
     """By item and view, the text that was shown of the person; the second stranger and others have a number."""
-    parts: Mapping[str, PartLine] = run.lines(PARTS)
+    lines = [line for line in run.read(VIEWS) if line.item in items and line.missing is None]
+    wanted = {key for line in lines for key in line.parts}
+    parts = {line.key: line.text for line in run.read(PARTS) if line.key in wanted}
     found: dict[str, dict[str, str]] = {}
-    for line in run.read(VIEWS):
-        if line.item in items and line.missing is None:
-            text = "\n\n".join(parts[key].text for key in line.parts if key in parts)
-            found.setdefault(line.item, {})[view_label(line.view, line.draw)] = text
+    for line in lines:
+        text = "\n\n".join(parts[key] for key in line.parts if key in parts)
+        found.setdefault(line.item, {})[view_label(line.view, line.draw)] = text
     return found
 
 

@@ -1,0 +1,41 @@
+"""What others get of a Ray that palate starts: no worker, no file of it, and nothing afterwards."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from palate.runs._cluster import _connected
+
+STRANGER = "import ray, sys; ray.init(address=sys.argv[1]); print(ray.get(ray.remote(lambda: 'ran').remote()))"
+
+
+def test_ray_on_this_machine_is_for_its_owner_alone_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="clusters need .[cluster]")
+    monkeypatch.delenv("RAY_TMPDIR", raising=False)
+    before = set(Path("/tmp").glob("ray-*"))
+    with _connected("ray", 1) as (ray, workers, _):
+        assert workers == 1
+        mine = [folder for folder in set(Path("/tmp").glob("ray-*")) - before if any(folder.glob("ray/session_*"))]
+        assert mine and {stat.S_IMODE(folder.stat().st_mode) for folder in mine} == {0o700}
+        address = ray.get_runtime_context().gcs_address
+        without = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        asked = subprocess.Popen(
+            [sys.executable, "-c", STRANGER, address],
+            env=without | {"RAY_AUTH_MODE": "disabled"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert asked.stderr is not None
+        try:  # it would ask for a while
+            assert any("Authentication token is missing" in line for line in asked.stderr), "a stranger was let in"
+        finally:
+            asked.kill()
+            asked.communicate()
+    assert not any(folder.exists() for folder in mine)
