@@ -143,7 +143,7 @@ def size(models: int, items: int, users: int, folder: Path) -> None:
     start = time.perf_counter()
     before = sum(os.times()[:4])
 
-    def tell(what: str, done: int, total: int) -> None:
+    def tell(what: str, done: float, total: int) -> None:
         if done % 100 == 0:
             print(f"  {time.perf_counter() - start:.0f} s: {what} {done}/{total}", file=sys.stderr, flush=True)
 

@@ -25,8 +25,12 @@ class Hub(BaseHTTPRequestHandler):
         path, _, _ = unquote(self.path).partition("?")
         for name, files in self.repositories.items():
             api = f"/api/{name}" if name.startswith("datasets/") else f"/api/models/{name}"
-            if path.startswith((f"{api}/revision/", f"{api}/tree/")):
-                return self.answer_api(name.removeprefix("datasets/"), files, tree="/tree/" in path)
+            if path.startswith(f"{api}/tree/"):
+                folder = "/".join(path.removeprefix(f"{api}/tree/").split("/")[1:])
+                below = {file: data for file, data in files.items() if not folder or file.startswith(f"{folder}/")}
+                return self.answer_api(name.removeprefix("datasets/"), below, tree=True)
+            if path == api or path.startswith(f"{api}/revision/"):
+                return self.answer_api(name.removeprefix("datasets/"), files, tree=False)
             for revision in (COMMIT, "main"):
                 file = path.removeprefix(f"/{name}/resolve/{revision}/")
                 if file in files:

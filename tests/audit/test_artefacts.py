@@ -172,6 +172,7 @@ def test_false_alarms_come_at_the_stated_rate(users: int) -> None:
     found = [judge_sheet(sheet, drawn, seed, 59, telling=False)[0] for seed, drawn in enumerate(labels)]
     alarms = sum(one.p <= 0.05 for one in found)
     assert 3 <= alarms <= 19
+    assert 3 <= sum(one.p_below <= 0.05 for one in found) <= 19
     covered = sum(one.low is not None and one.high is not None and one.low <= 0.5 <= one.high for one in found)
     assert covered >= 180
 

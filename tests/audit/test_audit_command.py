@@ -19,7 +19,7 @@ def palate(*words: str | Path) -> command.Done:
 
 def test_a_benchmark_as_table_json_and_markdown(tmp_path: Path) -> None:
     folder = written(with_conflicts(), tmp_path / "b")
-    done = palate(folder, "--no-impersonal", "--out", tmp_path / "audit.md")
+    done = palate(folder, "--no-impersonal", "--output", tmp_path / "audit.md")
     assert done.returncode == 0, done.stderr
     assert "30 (30.0%)" in done.stdout and "audit.md" in done.stdout
     page = (tmp_path / "audit.md").read_text(encoding="utf-8")
@@ -32,7 +32,7 @@ def test_a_run_as_table_and_markdown(tmp_path: Path) -> None:
     run = run_of(
         {"north": 14, "south": 13, "atlantis": 2}, dict.fromkeys(("north", "south", "atlantis"), (0.6, 0.7)), tmp_path
     )
-    done = palate(run, "--least", "5", "--out", tmp_path / "deep" / "audit.md", "--json")
+    done = palate(run, "--least", "5", "--output", tmp_path / "deep" / "audit.md", "--json")
     assert done.returncode == 0, done.stderr
     assert "atlantis" not in done.stdout + (tmp_path / "deep" / "audit.md").read_text(encoding="utf-8")
     assert json.loads(done.stdout)["least"] == 5
@@ -73,7 +73,7 @@ def test_bad_input_is_refused_in_one_message(make: object, words: tuple[str, ...
 def test_a_page_that_cannot_be_written(tmp_path: Path) -> None:
     folder = written(with_conflicts(), tmp_path / "b")
     (tmp_path / "file").write_text("")
-    done = palate(folder, "--no-impersonal", "--out", tmp_path / "file" / "audit.md")
+    done = palate(folder, "--no-impersonal", "--output", tmp_path / "file" / "audit.md")
     assert done.returncode == 2 and "cannot write the audit" in done.stderr
 
 

@@ -16,6 +16,8 @@ from rich.console import Console
 import palate.audit
 from palate.audit import RunAudit, audit_document, audit_run
 from palate.audit._fairness import group_test
+from palate.audit._run_document import _no_gap
+from palate.audit._run_results import Gap
 from palate.evaluation import Grouping, RatedItem, Ratings, Slice, groupings, shown_groups, summarise
 from palate.evaluation._slices import NOT_GIVEN, OTHER
 from palate.records import PalateError
@@ -52,8 +54,18 @@ def test_no_difference_is_not_found(tmp_path: Path) -> None:
     audit = audit_run(run_of({"north": 40, "south": 30}, EVEN, tmp_path))
     assert audit.gaps and all(gap.q > 0.05 for gap in audit.gaps)
     assert all(gap.low is not None and gap.low < 0.05 for gap in audit.gaps)
-    assert any("none is more than chance" in one.text for one in audit.findings)
+    [said] = [one for one in audit.findings if "none is more than chance" in one.text]
+    widest = max(gap.high for gap in audit.gaps if gap.high is not None)
+    assert widest > 0.1 and said.severity == "note" and "so few users leave room for gaps of up to" in said.text
     assert not any(one.severity == "warning" for one in audit.findings)
+
+
+def test_only_narrow_intervals_make_it_good_that_none_was_found() -> None:
+    gap = Gap(rm="m", view="none", by="region", best="a", worst="b", gap=0.01, low=-0.02, high=0.04, p=0.6, q=0.6)
+    wider = msgspec.structs.replace(gap, high=0.3)
+    assert _no_gap([gap]).severity == "good"
+    assert "of up to 30.0 points" in _no_gap([gap, wider]).text
+    assert "of any size" in _no_gap([gap, msgspec.structs.replace(gap, high=None)]).text
 
 
 def shown(cells: Sequence[Slice]) -> set[tuple[object, ...]]:

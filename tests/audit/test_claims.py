@@ -91,7 +91,7 @@ def test_a_claim_below_guessing_claims_nothing(tmp_path: Path) -> None:
 
 def test_the_claim_is_the_first_thing_that_the_command_says(tmp_path: Path) -> None:
     folder = written(with_brackets(1.0), tmp_path / "b")
-    done = command.palate("audit", folder, "--no-impersonal", "--claimed", "0.95", "--out", tmp_path / "a.md")
+    done = command.palate("audit", folder, "--no-impersonal", "--claimed", "0.95", "--output", tmp_path / "a.md")
     assert done.returncode == 0, done.stderr
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
     assert lines[1] == "What survives of the claim" and "of the claimed gain survives" in lines[2]

@@ -18,7 +18,7 @@ def test_a_docket_names_verdict_and_command_of_each(tmp_path: Path) -> None:
     absent = tmp_path / "absent"
     out = tmp_path / "docket.md"
     targets = [str(good), f"{nobody},user=none", str(absent)]
-    done = command.palate("audit", "--docket", *targets, "--no-impersonal", "--out", str(out))
+    done = command.palate("audit", "--docket", *targets, "--no-impersonal", "--output", str(out))
     assert done.returncode == 0, done.stderr
     page = out.read_text(encoding="utf-8").replace("\\_", "_")
     assert f"palate audit {good} --no-impersonal" in page

@@ -77,6 +77,15 @@ def test_errors_that_people_repeat_as_often_as_others_make_them_may_be_noise(tmp
     assert not said(audit, "want different things")
 
 
+def test_rows_that_an_export_repeats_are_not_called_taste(tmp_path: Path) -> None:
+    """Everybody throws a coin, and every row is there twice."""
+    votes = np.repeat(np.random.default_rng(4).integers(2, size=(12, 40, 1)), 2, axis=2)
+    audit = audit_benchmark(written(judged(votes), tmp_path / "b"), impersonal=False)
+    assert audit.conflicts.self_agreement is not None and audit.conflicts.self_agreement.own == 1
+    assert not said(audit, "want different things")
+    assert said(audit, "rows that an export repeats") == ["warning"]
+
+
 def test_judgements_again_are_compared_by_hand() -> None:
     """u000 agrees with itself on the one pair, and with one of the two others."""
     votes = [choice("a", "u0", 0, 1), choice("b", "u0", 0, 1), choice("c", "u1", 0, 1), choice("d", "u2", 0, 0)]

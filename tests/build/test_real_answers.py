@@ -192,7 +192,7 @@ def test_a_person_can_be_exported_and_erased_and_stays_erased(built: Path) -> No
     benchmark = load_benchmark(built / "coffee")
     user = min(benchmark.users)
     run = the_run(built)
-    done = palate("data", "export-user", built / "coffee", user, "--run", run, "--out", "u.json", cwd=built)
+    done = palate("data", "export-user", built / "coffee", user, "--run", run, "--output", "u.json", cwd=built)
     assert done.returncode == 0, done.stderr
     assert user in (built / "u.json").read_text()
     done = palate("forget", user, "--data", built / "coffee", "--run", run, cwd=built)

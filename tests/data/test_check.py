@@ -126,3 +126,15 @@ def test_a_choice_counted_twice(tmp_path: Path) -> None:
 
 def test_an_unknown_field_is_told_once(tmp_path: Path) -> None:
     assert said(tmp_path, [row(n, colour="red") for n in range(5)]).count("colour") == 1
+
+
+def test_a_fixed_closing_that_makes_answers_alike_is_named(tmp_path: Path) -> None:
+    """Each answer is its own, but the closing is most of it."""
+    closing = "Thank you for writing to us, and do not hesitate to ask again at any time."
+    rows = ["user_id,prompt,chosen,rejected"]
+    rows += [f'ann,{n}?,"Take w{n} x{n} y{n}. {closing}","Leave v{n} u{n} t{n}. {closing}"' for n in range(12)]
+    path = tmp_path / "prefs.csv"
+    path.write_text("\n".join(rows), encoding="utf-8")
+    assert [fault for fault in check_benchmark(path) if "24 of 24 different responses hold 'thank you" in fault.message]
+    path.write_text("\n".join(rows).replace(closing, ""), encoding="utf-8")
+    assert not [fault for fault in check_benchmark(path) if "different responses hold" in fault.message]

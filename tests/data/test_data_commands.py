@@ -88,7 +88,7 @@ def test_convert_writes_a_folder_that_loads_the_same(capsys: pytest.CaptureFixtu
 
 def test_schema_prints_or_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert json.loads(run(capsys, "schema", "card")[1]) == json_schemas()["card"]
-    assert run(capsys, "schema", "--out", str(tmp_path))[0] == 0
+    assert run(capsys, "schema", "--output", str(tmp_path))[0] == 0
     assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(json_schemas())
     code, _, err = run(capsys, "schema", "user")
     assert code == 2 and "Did you mean 'users'?" in err

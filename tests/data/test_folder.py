@@ -107,6 +107,10 @@ def test_the_first_fault_is_told_and_the_others_counted(tmp_path: Path) -> None:
     assert f"... and 2 more faults; `palate data check {tmp_path}` lists them all" in said
 
 
+def test_a_single_fault_is_told_whole_and_sends_nobody_elsewhere(tmp_path: Path) -> None:
+    assert "lists" not in complaint(folder(tmp_path, [USER], [ROW, {"id": 1}]))
+
+
 def test_unreadable_files_are_named(tmp_path: Path) -> None:
     folder(tmp_path, [USER], [ROW])
     (tmp_path / "users.jsonl").write_bytes(b'{"user_id": "\xff"}\n')
@@ -184,3 +188,10 @@ def test_what_palate_loads_for_itself_does_not_depend_on_the_current_folder(
     monkeypatch.chdir(tmp_path)
     assert load_benchmark("sim,users=2") == usual
     assert len(load_named("mini").comparisons) == 300
+
+
+def test_a_file_of_options_is_told_where_it_belongs(tmp_path: Path) -> None:
+    file = tmp_path / "options.jsonl"
+    file.write_text('{"user_id": "u", "prompt": "Which?", "responses": ["a", "b", "c"], "preferred": 2}\n')
+    with pytest.raises(PalateError, match=r"comparisons\.jsonl .* users\.jsonl beside it"):
+        load_benchmark(file)

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from command import palate
-from palate.data import check_benchmark, load_benchmark
+from palate.data import inspect_benchmark, load_benchmark
 from palate.records import Benchmark, PalateError
 
 PAIR = {"prompt": "Tea?", "chosen": "Green.", "rejected": "Black."}
@@ -29,7 +29,8 @@ def quietly(spec: str | Path) -> Benchmark:
 
 
 def told(spec: str | Path) -> str:
-    return "\n".join(str(fault) for fault in check_benchmark(spec))
+    inspection = inspect_benchmark(spec)
+    return "\n".join(str(fault) for fault in (*inspection.taken, *inspection.faults))
 
 
 @pytest.mark.parametrize(
@@ -135,6 +136,36 @@ def test_an_unknown_label_is_named(tmp_path: Path) -> None:
     path = written(tmp_path / "prefs.jsonl", [SIDES | {"label": "A"}, SIDES | {"label": "perhaps"}])
     with pytest.raises(PalateError, match=r"prefs.jsonl:2: field 'label': 'perhaps' is not a label.*labels=A\+B\+tie"):
         load_benchmark(path)
+
+
+def test_labels_of_another_language_are_named_with_what_to_write(tmp_path: Path) -> None:
+    labels = [*["links", "rechts"] * 20, "unentschieden"]
+    path = written(tmp_path / "prefs.jsonl", [SIDES | {"label": label} for label in labels])
+    with pytest.raises(PalateError) as refused:
+        load_benchmark(path)
+    assert "the column holds 'links' (20), 'rechts' (20), 'unentschieden' (1)" in str(refused.value)
+    assert "bad=skip" not in str(refused.value)  # it would leave out every row
+    done = palate("data", "check", path)
+    assert len(done.stdout.splitlines()) < 12
+    assert "... and 36 more of field 'label'; --json lists them all" in done.stdout
+    assert len(json.loads(palate("data", "check", path, "--json").stdout)) >= 41
+    with pytest.raises(PalateError, match=r"if it is a tie, name it last: labels=links\+rechts\+TIE"):
+        load_benchmark(f"{path},labels=links+rechts")
+    assert len(quietly(f"{path},labels=links+rechts+unentschieden").comparisons) == 40
+
+
+def test_a_table_of_unknown_columns_is_told_every_way_to_name_them(tmp_path: Path) -> None:
+    path = written(tmp_path / "prefs.jsonl", [{"Wer": "ann", "Frage": "Tee?", "Links": "Ja.", "Rechts": "Nein."}])
+    with pytest.raises(PalateError, match=r"response_a=COLUMN,response_b=COLUMN with label=COLUMN or with score_a="):
+        load_benchmark(path)
+    with pytest.raises(PalateError, match="Did you mean 'user'"):
+        load_benchmark(f"{path},usr=Wer")
+
+
+def test_what_was_left_out_names_the_table_and_not_its_whole_spec(tmp_path: Path) -> None:
+    rows = [PAIR | {"user_id": "ann"}, PAIR | {"user_id": "bob"}, PAIR | {"user_id": None}]
+    path = written(tmp_path / "prefs.jsonl", rows)
+    assert f"{path}: rows that cannot be used, left out: 1" in told(f"{path},user=user_id,bad=skip")
 
 
 def message(role: str, content: str) -> dict[str, str]:
@@ -253,3 +284,71 @@ def test_users_in_later_rows_are_not_overlooked(tmp_path: Path) -> None:
     path = written(tmp_path / "prefs.jsonl", [dict(PAIR), PAIR | {"user_id": "bob"}])
     with pytest.raises(PalateError, match=r"prefs.jsonl:1: field 'user_id'"):
         load_benchmark(path)
+
+
+BAD = """annotator,question,answer_a,answer_b,preferred,submitted_at
+ann,Tea?,"Green.
+And hot.",Black.,answer_a,2026-03-02 10:00
+bob,Tea?,Green.,Black.,,2026-03-02 10:01
+,Tea?,Green.,Black.,answer_a,2026-03-02 10:02
+bob,Cake?,Two!,One.,answer_b,2026-03-02 10:03
+bob,Cake?,Two!,Two!,answer_b,2026-03-02 10:04
+ann,Cake?,Two!,One.,tie,2026-03-02 10:05
+ann,Soup?,Hot.,Cold.
+ann,Bread?,Rye.,Wheat.,answer_a,2026-03-02 10:06
+bob,Bread?,Rye.,Wheat.,answer_a,2026-03-02 10:07
+"""
+
+
+def test_bad_rows_are_refused_with_their_lines_or_skipped_and_counted(tmp_path: Path) -> None:
+    file = tmp_path / "prefs.csv"
+    file.write_text(BAD, encoding="utf-8")
+    errors = [fault for fault in inspect_benchmark(file).faults if fault.severity == "error"]
+    assert [(fault.line, fault.field) for fault in errors] == [
+        (4, "preferred"), (5, "annotator"), (7, "answer_b"), (9, None),
+    ]  # fmt: skip
+    with pytest.raises(PalateError, match=rf"3 more faults;(?s:.)*leave such rows out and count them: {file},bad=skip"):
+        quietly(file)
+    skipped = quietly(f"{file},bad=skip")
+    assert [item.prompt for item in skipped.comparisons] == ["Tea?", "Cake?", "Bread?", "Bread?"]
+    assert skipped.card.left_out == (
+        "rows that cannot be used, left out: 4",
+        "ties, which prefer neither response, left out: 1",
+    )
+    inspection = inspect_benchmark(f"{file},bad=skip")
+    assert not [fault for fault in inspection.faults if fault.severity == "error"]
+    assert {4, 5, 7, 9} <= {fault.line for fault in inspection.faults}
+    assert quietly(inspection.spec or "").comparisons == skipped.comparisons
+
+
+def test_a_table_of_which_most_rows_are_bad_is_refused_all_the_same(tmp_path: Path) -> None:
+    rows = [PAIR | {"user_id": "ann"}, *[PAIR | {"user_id": None}] * 2]
+    path = written(tmp_path / "prefs.jsonl", rows)
+    with pytest.raises(PalateError, match="user_id"):
+        quietly(f"{path},bad=skip")
+    assert "would leave out 2 of 3 rows; look at the columns" in told(f"{path},bad=skip")
+    with pytest.raises(PalateError, match="expected bad=skip"):
+        quietly(f"{path},bad=leave")
+
+
+def test_a_row_that_is_there_twice_is_skipped_only_where_its_time_tells_that_it_is_the_same(tmp_path: Path) -> None:
+    at = [PAIR | {"user_id": "ann", "date": date} for date in ("2026-03-02", "2026-03-02", "2026-03-03")]
+    path = written(tmp_path / "dated.jsonl", at)
+    assert len(quietly(path).comparisons) == 3
+    once = quietly(f"{path},bad=skip")
+    assert len(once.comparisons) == 2
+    assert once.card.left_out == ("rows that are there twice, with the same time, left out: 1",)
+    undated = written(tmp_path / "undated.jsonl", [PAIR | {"user_id": "ann"}] * 2)
+    assert len(quietly(f"{undated},bad=skip").comparisons) == 2
+
+
+@pytest.mark.parametrize(("name", "taken"), [("submitted_at", True), ("answeredOn", True), ("updated_at", False)])
+def test_the_time_of_a_choice_is_known_by_what_was_done_then(name: str, taken: bool, tmp_path: Path) -> None:
+    path = written(tmp_path / "prefs.jsonl", [PAIR | {"user_id": user, name: "2026-03-02 10:00"} for user in "ab"])
+    assert ("as the time of each choice" in told(path)) == taken
+
+
+def test_a_misspelt_column_is_answered_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    path = written(tmp_path / "prefs.jsonl", [PAIR | {"annotator": "ann"}])
+    with pytest.raises(PalateError, match=r"no column 'anotator' for the user\. Did you mean 'annotator'"):
+        quietly(f"{path},user=anotator")

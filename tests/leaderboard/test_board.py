@@ -216,17 +216,17 @@ class TestFiles:
 
 class TestCommand:
     def test_it_prints_the_table_and_where_the_board_is(self, runs: Path, tmp_path: Path) -> None:
-        done = palate("leaderboard", runs, "--out", tmp_path / "site")
+        done = palate("leaderboard", runs, "--output", tmp_path / "site")
         assert done.returncode == 0, done.stderr
         assert "drinks, seeing posts:1" in done.stdout and "Manifest: 7 lines added" in done.stdout
         assert "\x1b" not in done.stdout
         assert (tmp_path / "site" / "index.html").is_file()
 
     def test_json(self, runs: Path, tmp_path: Path) -> None:
-        done = palate("leaderboard", runs, "--out", tmp_path, "--json")
+        done = palate("leaderboard", runs, "--output", tmp_path, "--json")
         assert json.loads(done.stdout)["tables"][0]["view"] == "posts:1"
         assert json.loads(done.stdout) == json.loads((tmp_path / "board.json").read_text())
 
     def test_a_fault_is_one_message(self, tmp_path: Path) -> None:
-        done = palate("leaderboard", tmp_path / "nowhere", "--out", tmp_path)
+        done = palate("leaderboard", tmp_path / "nowhere", "--output", tmp_path)
         assert done.returncode == 2 and done.stderr.startswith("palate: ")

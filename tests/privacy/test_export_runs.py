@@ -177,7 +177,7 @@ def test_the_command_says_what_it_found_and_what_is_not_in_it(
     every_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_benchmark(people(), tmp_path / "data")
-    words = ["data", "export-user", str(tmp_path / "data"), "ann", "--out", str(tmp_path / "ann.json")]
+    words = ["data", "export-user", str(tmp_path / "data"), "ann", "--output", str(tmp_path / "ann.json")]
     with pytest.raises(SystemExit) as done:
         main([*words, *(word for name in KINDS for word in ("--run", str(every_run / name)))])
     said = capsys.readouterr().out
@@ -203,6 +203,6 @@ def test_a_damaged_folder_is_refused(
     (tmp_path / "runs" / broken).unlink()
     run = tmp_path / "runs" / broken.partition("/")[0]
     with pytest.raises(SystemExit) as done:
-        main(["data", "export-user", str(tmp_path / "data"), "ann", "--out", str(tmp_path / "x"), "--run", str(run)])
+        main(["data", "export-user", str(tmp_path / "data"), "ann", "--output", str(tmp_path / "x"), "--run", str(run)])
     assert done.value.code == 2 and message in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "x").exists()

@@ -142,6 +142,18 @@ def test_the_receipt_says_what_went_and_what_could_not(places: dict[str, Path]) 
     assert all(change.before != change.after for change in changed)
 
 
+def test_a_model_in_a_run_is_counted_once_and_the_run_is_not_taken_for_erased(places: dict[str, Path]) -> None:
+    inside = places["run"] / "models" / "per-user"
+    shutil.copytree(places["model"], inside)
+    alone = erase({**places, "model": inside}, dry_run=True)
+    assert [place.path for place in alone.places if place.kind == "model"] == [str(inside)]
+    assert not any("was not searched" in reason for reason in alone.not_erased)
+    without = forget(USER, NAMES, data=[places["data"]], models=[inside])
+    [reason] = [reason for reason in without.not_erased if "was not searched" in reason]
+    assert str(places["run"]) in reason and "--run" in reason
+    assert not any("was not searched" in reason for reason in erase(places).not_erased)
+
+
 def test_a_dry_run_touches_nothing(tmp_path: Path, places: dict[str, Path]) -> None:
     before = everything(tmp_path)
     told = erase(places, dry_run=True)

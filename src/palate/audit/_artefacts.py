@@ -81,6 +81,8 @@ class Artefacts(msgspec.Struct, frozen=True, kw_only=True):
     """What guessing gets on the same comparisons."""
     p: float
     """How often labels that were permuted give as much; see `permutations`."""
+    p_below: float
+    """How often they give as little."""
     n: int
     """Comparisons on which it was tested."""
     users: int
@@ -335,6 +337,7 @@ def judge_sheet(
         high=high,
         chance=float(np.mean(1 / sheet.sizes[tested])),
         p=float((1 + np.count_nonzero(accuracies[1:] >= accuracies[0] - 1e-9)) / (1 + permutations)),
+        p_below=float((1 + np.count_nonzero(accuracies[1:] <= accuracies[0] + 1e-9)) / (1 + permutations)),
         n=int(tested.sum()),
         users=len(np.unique(sheet.user[tested])),
         read=len(sheet.items),
@@ -459,7 +462,7 @@ def _telling(sheet: Sheet, target: Singles, preferred: Codes) -> Iterator[Tellin
     lengths = np.sqrt(np.sum(sheet.features**2, axis=0))
     columns = sheet.features / np.where(lengths > 1e-9, lengths, 1.0)
     left = target / np.sqrt(np.sum(target**2))
-    # What the closest of so many columns would not reach by chance, 95% of the time.
+    # What the closest of all columns would not reach by chance, 95% of the time.
     enough = float(norm.isf(0.025 / columns.shape[1])) / np.sqrt(len(target))
     for _ in range(_MOST_TELLING):
         closeness = columns.T @ left

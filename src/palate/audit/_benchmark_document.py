@@ -70,7 +70,7 @@ def _reach(audit: BenchmarkAudit) -> Section:
             f"Coins that give every text one score are within {points(1.96 * audit.luck).removeprefix('+')} points of "
             "guessing 95% of the time."
         )
-    if any(one.n < audit.items for one in audit.controls):
+    if any(one.n < audit.items for one in audit.controls if one.view != "swapped"):
         notes.append("The control that reads profiles was given a sample of the comparisons.")
     if audit.impersonal:
         notes.append(
@@ -283,7 +283,7 @@ def _habit(what: str, habit: Habit | None) -> list[tuple[str, str]]:
     spread = f"{points(habit.spread).removeprefix('+')} ({percent_interval(habit.low, habit.high)})"
     return [
         (f"users differ in taking {what} by, in points beyond noise", f"{spread}, q {chance_of_error(habit.q)}"),
-        (f"of {habit.n:,} choices of {habit.users:,} users, compared within a pair", f"{habit.within_pairs:,}"),
+        (f"choices compared within a pair, of {habit.n:,} that {habit.users:,} users made", f"{habit.within_pairs:,}"),
     ]
 
 

@@ -130,6 +130,16 @@ def _artefacts(audit: BenchmarkAudit) -> Iterator[Finding]:
         f"({percent_interval(found.low, found.high)}) on people and prompts that it has not seen, where guessing gets "
         f"{percent(found.chance)}"
     )
+    if found.p_below < CLEAR and found.chance - found.accuracy >= LARGE_SHORTCUT:
+        yield Finding(
+            "warning",
+            f"{gets}: less than guessing (p {chance_of_error(found.p_below)}). What tells the choices that it learned "
+            "from tells against those that it is tested on.",
+            "So it is where each person chooses their own texts, and others' choices show these as rejected: whoever "
+            "knows whose texts are whose can tell the choice. Whether the responses hold artefacts besides, this test "
+            "cannot say.",
+        )
+        return
     if found.p >= CLEAR:
         yield Finding("good", f"{gets}: no artefact is seen (p {chance_of_error(found.p)}).")
         return
@@ -218,7 +228,7 @@ def _noise_or_taste(audit: BenchmarkAudit, disagree: str) -> Finding:
             f"{disagree}, and {at_most}. {found.twins:,} are twins, which have opposite labels by construction.",
             "Whether the labels follow taste or noise shows in the gain over swapped.",
         )
-    if own is not None and own.q < CLEAR:
+    if own is not None and own.q < CLEAR and own.own < 1:
         return Finding(
             "good",
             f"Users want different things: {disagree}, and {at_most}. They agree with themselves {percent(own.own)} of "
@@ -231,6 +241,14 @@ def _noise_or_taste(audit: BenchmarkAudit, disagree: str) -> Finding:
             f"{disagree}, and part of that is personal: on pairs that they share, users differ in how often they take "
             f"{' and '.join(what for what, _ in habits)}, by more than noise gives.",
             "How much of the rest is noise is not known: ask some users the same pairs again.",
+        )
+    if own is not None and own.q < CLEAR and own.own == 1:
+        again = count(own.n, "pair")
+        return Finding(
+            "warning",
+            f"{disagree}, but whether that is taste is open: {again} judged again got the same answer every time, "
+            "which rows that an export repeats would give as well.",
+            "Look whether these people were asked twice (palate data check says where), and take copies out.",
         )
     noise = (
         f"judges who all want the same and err {percent(found.error_rate)} of the time would disagree as much"
@@ -376,7 +394,7 @@ def _leaks(audit: BenchmarkAudit) -> Iterator[Finding]:
             "views leave it out; other tools may not.",
         )
     if audit.faults:
-        yield Finding("note", f"palate data check has {count(len(audit.faults), 'warning')}, below.")
+        yield Finding("note", f"{count(len(audit.faults), 'warning')} of palate data check: see the answers that leak.")
 
 
 def _history(audit: BenchmarkAudit) -> Iterator[Finding]:

@@ -128,6 +128,8 @@ def verdict(audit: BenchmarkAudit) -> str:
         said.append(f"{points(found.accuracy - found.chance)} points come without reading the person{by}.")
     elif found and found.p < CLEAR:
         said.append("A weak artefact.")
+    elif found and found.p_below < CLEAR and found.chance - found.accuracy >= LARGE_SHORTCUT:
+        said.append("Responses tell the choice the wrong way round: whose texts they are may give it away.")
     elif found:
         said.append("No artefact seen.")
     if audit.people and audit.headroom.attainable is not None:

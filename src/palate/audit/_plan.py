@@ -1,4 +1,4 @@
-"""Before collecting: how many people, items and repeats show a gain of so many points."""
+"""Before collecting: how many people, items and repeats show a gain of a given size."""
 
 from __future__ import annotations
 

@@ -55,22 +55,39 @@ def _state_findings(audit: RunAudit) -> Iterator[Finding]:
         )
 
 
+NARROW = 0.1
+"""Where no gap can be wider than this, it is good news that none was found."""
+_NAMES = {"known": "the number of judgements known of the user"}
+"""Fields whose own names say too little in a sentence."""
+
+
 def _gaps_findings(audit: RunAudit) -> Iterator[Finding]:
     clear = sorted((gap for gap in audit.gaps if gap.q < CLEAR), key=lambda gap: -gap.gap)
     for gap in clear[:MOST_NAMED]:
         yield Finding(
             "warning",
-            f"{gap.rm}, {gap.view}: by {gap.by}, {gap.worst} is served {points(-gap.gap)} points worse than {gap.best} "
-            f"(q {chance_of_error(gap.q)}).".replace("−", ""),
+            f"{gap.rm}, {gap.view}: by {_NAMES.get(gap.by, gap.by)}, {gap.worst} is served {points(-gap.gap)} points "
+            f"worse than {gap.best} (q {chance_of_error(gap.q)}).".replace("−", ""),
             "Look at the items of the worst served before using the model for them.",
         )
     if len(clear) > MOST_NAMED:
         yield Finding("warning", f"{len(clear) - MOST_NAMED} more gaps are clear; the table has them.")
     if audit.gaps and not clear:
-        yield Finding("good", f"Of {count(len(audit.gaps), 'gap')} tested, none is more than chance would give.")
+        yield _no_gap(audit.gaps)
     tested = {gap.by for gap in audit.gaps}
     if tested and (untested := [one.by for one in audit.hidden if one.by not in tested]):
         yield Finding("note", f"Not tested, because the groups are too small or too many: {', '.join(untested)}.")
+
+
+def _no_gap(gaps: Sequence[Gap]) -> Finding:
+    """That nothing was found is good news only where something would have been."""
+    said = f"Of {count(len(gaps), 'gap')} tested, none is more than chance would give."
+    unknown = any(gap.high is None for gap in gaps)
+    widest = max((gap.high for gap in gaps if gap.high is not None), default=1.0)
+    if not unknown and widest < NARROW:
+        return Finding("good", said)
+    how_wide = "any size" if unknown else f"up to {points(widest).removeprefix('+')} points"
+    return Finding("note", f"{said} But so few users leave room for gaps of {how_wide}.", "Ask more users.")
 
 
 def _gains_findings(audit: RunAudit) -> Iterator[Finding]:
@@ -133,7 +150,7 @@ def _gaps(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
         for one in audit.hidden
     ]
     if len(shown) < len(audit.gaps):
-        notes.append(f"{len(audit.gaps) - len(shown)} more gaps, none of them clearer: --out writes them all.")
+        notes.append(f"{len(audit.gaps) - len(shown)} more gaps, none of them clearer: --output writes them all.")
     if tables or notes:
         yield Section(
             title="Gaps between the best and the worst served",
@@ -231,7 +248,7 @@ def _gains(audit: RunAudit, *, whole: bool) -> Iterator[Section]:
     tables = _by_model([((one.rm, one.view), _gain_row(one)) for one in shown], titles, words=2)
     more = len(ordered) - len(shown)
     notes = (
-        [Note(f"{count(more, 'more group gains', 'more groups gain')} more: --out writes them all.")] if more else []
+        [Note(f"{count(more, 'more group gains', 'more groups gain')} more: --output writes them all.")] if more else []
     )
     yield Section(
         title="What the profile adds by group, smallest gain first",

@@ -82,7 +82,7 @@ class Pair:
 
 
 def leaks(text: str, aspects: Sequence[Aspect], question: str, run: int) -> bool:
-    """Whether a text repeats so many words in a row from the rubric, that the question does not have.
+    """Whether a text repeats a run of words from the rubric that the question does not have.
 
     >>> leaks("Since you have no oven at home, fry it.", [Aspect(aspect="no oven at home")], "How do I cook it?", 4)
     True

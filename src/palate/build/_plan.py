@@ -210,7 +210,7 @@ def read_plan(file: Path) -> Plan:
     except FileNotFoundError:
         hint = f"Begin with an example: palate build {file.name} --example stackexchange"
         raise PalateError(f"there is no plan {file}. {hint}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise PalateError(f"{file} cannot be read as TOML: {error}") from error
     faults: list[str] = []
     plan = parse_plan({"name": file.stem} | raw, faults)

@@ -2,12 +2,22 @@
 
 from palate.data._cards import Listing
 from palate.data._check import Inspection, check_benchmark, inspect_benchmark, private_sentences
+from palate.data._columns import is_user_column
 from palate.data._convarg import Vote
-from palate.data._deidentify import Pseudonyms, pseudonym_key, pseudonymise, scrub
+from palate.data._deidentify import (
+    Pseudonyms,
+    direct_identifiers,
+    is_pseudonym,
+    pseudonym_key,
+    pseudonymise,
+    scrub,
+)
+from palate.data._digests import Digests, digest_of
 from palate.data._draft import Fault, Location
 from palate.data._files import Row, read_rows
 from palate.data._folder import is_folder_format, write_benchmark
 from palate.data._history import History, Item, Visible, responses_of
+from palate.data._hub import CARD, HUB, HubRefusalError, Repository, look_up, mark_of, upload
 from palate.data._load import LOADERS, list_benchmarks, load_benchmark, load_named, load_votes
 from palate.data._pairs import pairs_from_completions
 from palate.data._published import is_nobody
@@ -17,31 +27,42 @@ from palate.data._unpack import unpack
 from palate.data._wire import json_schemas, normalise_date
 
 __all__ = [
+    "CARD",
     "HELD",
+    "HUB",
     "LOADERS",
     "BenchmarkSummary",
+    "Digests",
     "Fault",
     "History",
+    "HubRefusalError",
     "Inspection",
     "Item",
     "Listing",
     "Location",
     "Pseudonyms",
+    "Repository",
     "Row",
     "SameTexts",
     "Visible",
     "Vote",
     "check_benchmark",
+    "digest_of",
+    "direct_identifiers",
     "holds",
     "inspect_benchmark",
     "is_folder_format",
     "is_nobody",
+    "is_pseudonym",
     "is_short",
+    "is_user_column",
     "json_schemas",
     "list_benchmarks",
     "load_benchmark",
     "load_named",
     "load_votes",
+    "look_up",
+    "mark_of",
     "normalise_date",
     "pairs_from_completions",
     "private_sentences",
@@ -54,5 +75,6 @@ __all__ = [
     "summarise",
     "text_key",
     "unpack",
+    "upload",
     "write_benchmark",
 ]

@@ -120,7 +120,7 @@ LISTINGS = (
     Listing(
         name="prism",
         title="PRISM: people from many countries choose among live responses of many models",
-        licence="CC BY 4.0 (people's texts), CC BY-NC 4.0 (responses)",
+        licence="CC BY 4.0 (people's texts), CC BY-NC 4.0 and the models' own licences (responses)",
         source="https://huggingface.co/datasets/HannahRoseKirk/prism-alignment (arXiv 2404.16019)",
         origin="hub",
         folder="prism",
@@ -136,7 +136,7 @@ LISTINGS = (
     Listing(
         name="collective-alignment",
         title="Collective alignment: what annotators rank first for themselves, or for the world",
-        licence="CC BY 4.0",
+        licence="see the source",
         source="https://huggingface.co/datasets/openai/collective-alignment-1",
         origin="hub",
         folder="collective-alignment",
@@ -168,7 +168,7 @@ LISTINGS = (
     Listing(
         name="arena-140k",
         title="Arena human preferences: votes by session",
-        licence="see the source",
+        licence="CC BY 4.0 (prompts), terms of the models' providers (responses)",
         source="https://huggingface.co/datasets/lmarena-ai/arena-human-preference-140k",
         origin="hub",
         folder="arena-140k",
@@ -247,7 +247,7 @@ LISTINGS = (
     Listing(
         name="lamp",
         title="LaMP: what this person wrote, after what they wrote before",
-        licence="CC BY-NC-SA 4.0",
+        licence="CC BY-NC-SA 4.0 (how it was made), that of each source (texts)",
         source="https://lamp-benchmark.github.io (arXiv 2304.11406)",
         folder="lamp",
     ),

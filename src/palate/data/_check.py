@@ -14,11 +14,14 @@ import msgspec
 from palate.data._draft import BenchmarkDraft, Fault, Location, error, gathered, integrity, warning
 from palate.data._history import History
 from palate.data._load import read_draft
+from palate.data._same_text import text_key
 from palate.records import Benchmark, Comparison, Judgement, Post, Privileged, came_before
 
 SIGNIFICANT = 0.001
 LONGER_SHARE = 0.55
 FEWEST_WORDS = 6
+COMMON_SHARE, FEWEST_ALIKE = 0.2, 5
+"""A phrase is named as a fixed one where this part of the different responses, and at least this many, hold it."""
 
 
 class Inspection(msgspec.Struct, frozen=True):
@@ -29,6 +32,10 @@ class Inspection(msgspec.Struct, frozen=True):
     """Which column was read as what, by the option that says so; empty for other formats."""
     spec: str | None
     """What reads the table the same way without a guess."""
+    taken: list[Fault]
+    """What was taken by its usual name, in words; `columns` holds it as well."""
+    way_out: str = ""
+    """Of a table whose bad rows are not skipped: how to leave them out."""
 
 
 def check_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision: str | None = None) -> list[Fault]:
@@ -50,7 +57,10 @@ def inspect_benchmark(spec: str | Path, *, data_dir: Path | None = None, revisio
     ]
     for rule in _RULES:
         faults += rule(draft)
-    return Inspection(sorted(faults, key=lambda fault: fault.severity), draft.columns, draft.spec)
+    faults += draft.skipped
+    return Inspection(
+        sorted(faults, key=lambda fault: fault.severity), draft.columns, draft.spec, draft.taken, draft.way_out
+    )
 
 
 def _same_as_chosen(draft: BenchmarkDraft) -> Iterator[Fault]:
@@ -195,6 +205,33 @@ def _answers_in_history(draft: BenchmarkDraft) -> Iterator[Fault]:
             f"{holds}, or nearly ({len(found):,} of {len(items):,} items); views leave it out, other tools may not"
         )
         yield from gathered(found, None, message)
+    if len(judged) > len(items) / 2 and (phrase := _common_phrase(draft)):
+        words, count, texts = phrase
+        yield warning(
+            Location(draft.source.split(",")[0]),
+            None,
+            f"{count:,} of {texts:,} different responses hold {words!r}; texts that are built alike count as nearly "
+            "the same, and then little history is left to show. Take out greetings, closings and other fixed phrases",
+        )
+
+
+def _common_phrase(draft: BenchmarkDraft) -> tuple[str, int, int] | None:
+    """A run of words that many different responses hold, in how many, of how many; None where no run is common."""
+    texts = [key.split() for key in {text_key(text) for item, _ in draft.comparisons for text in item.responses}]
+    runs = [list(zip(words, words[1:], words[2:], strict=False)) for words in texts]
+    counts = Counter(run for text in runs for run in set(text))
+    if not counts:
+        return None
+    top, count = max(counts.items(), key=lambda each: (each[1], each[0]))
+    if count < COMMON_SHARE * len(texts) or count < FEWEST_ALIKE:
+        return None
+    own = next(text for text in runs if top in text)
+    start = end = own.index(top)
+    while start > 0 and counts[own[start - 1]] >= 0.9 * count:
+        start -= 1
+    while end + 1 < len(own) and counts[own[end + 1]] >= 0.9 * count:
+        end += 1
+    return " ".join([run[0] for run in own[start:end]] + list(own[end])), count, len(texts)
 
 
 def _repeated_sentence(item: Comparison) -> str | None:

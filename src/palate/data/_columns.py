@@ -8,12 +8,23 @@ from typing import Any
 
 import msgspec
 
-from palate.records import PalateError
+from palate.records import PalateError, did_you_mean
 
 NO_USER = "none"
 """The user column of a table that names no people, and the id column of one whose ids are not to be used."""
-TIMES = ("date", "datetime", "timestamp", "time", "day", "createdat", "created", "createdutc")
+_MADE = (
+    "created submitted answered rated judged labelled labeled annotated voted responded chosen reviewed completed "
+    "finished recorded logged"
+).split()
+"""What is done at the time of a choice. What happened at another time, such as `updated_at`, is no guide."""
+TIMES = (
+    *("date", "datetime", "timestamp", "time", "day", "createdutc"),
+    *(f"{made}{when}" for made in _MADE for when in ("at", "", "on", "time", "date")),
+)
 """Names of columns that are taken as the time of each choice where every value is a day or a moment."""
+SKIP = "skip"
+"""The option `bad` of a table whose bad rows are left out."""
+_NOT_COLUMNS = ("labels", "bad")
 OPTIONS = (
     "user",
     "prompt",
@@ -30,6 +41,7 @@ OPTIONS = (
     "group",
     "id",
     "demographics",
+    "bad",
 )
 _USERS = (
     "user annotator worker rater judge evaluator participant labeler labeller person respondent subject reviewer "
@@ -97,6 +109,8 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     group: str | None = None
     id: str | None = None
     demographics: tuple[str, ...] = ()
+    skips_bad: bool = False
+    """Whether rows that cannot be used are left out and counted, in place of refusing the table."""
 
     @property
     def chosen_first(self) -> bool:
@@ -121,6 +135,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
             "group": self.group,
             "id": self.id,
             "demographics": "+".join(self.demographics),
+            "bad": SKIP if self.skips_bad else None,
         }
         return {option: column for option, column in named.items() if column}
 
@@ -152,6 +167,15 @@ def plain(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
+def is_user_column(name: str) -> bool:
+    """Whether a column of this name is taken as the person who chose.
+
+    >>> is_user_column("Annotator_ID"), is_user_column("question")
+    (True, False)
+    """
+    return plain(name) in _USER_NAMES
+
+
 def is_table(fields: Collection[str], options: Mapping[str, str]) -> bool:
     """Whether these are the fields of a preference table: a pair of responses by name, or an option that names one."""
     if {"chosen", "rejected", "response_a", "response_b", "label"} & set(options):
@@ -174,6 +198,7 @@ def find_columns(fields: Sequence[str], options: Mapping[str, str], path: str, s
         group=options.get("group"),
         id=search.id(),
         demographics=search.demographics(),
+        skips_bad="bad" in options,
     )
     search.refuse_ambiguous()
     return Found(found, tuple(search.guessed), tuple(search.hints(found)))
@@ -184,7 +209,7 @@ class _Search:
 
     def __init__(self, fields: Sequence[str], options: Mapping[str, str], path: str, source: str) -> None:
         self.fields, self.options, self.path, self.source = fields, options, path, source
-        self.taken = {column for option, column in options.items() if option not in ("labels", "demographics")}
+        self.taken = {column for option, column in options.items() if option not in (*_NOT_COLUMNS, "demographics")}
         self.guessed: list[str] = []
         self.ambiguous: dict[str, list[str]] = {}
 
@@ -192,7 +217,9 @@ class _Search:
         """Refuse options that name a column that is not there."""
         for option, column in self.options.items():
             nothing = option in ("user", "id") and column == NO_USER
-            if option == "labels" or nothing:
+            if option == "bad" and column != SKIP:
+                raise PalateError(f"{self.source}: option bad={column}: expected bad={SKIP}")
+            if option in _NOT_COLUMNS or nothing:
                 continue
             for name in column.split("+") if option == "demographics" else [column]:
                 if name not in self.fields:
@@ -203,7 +230,9 @@ class _Search:
         if option == "user":
             advice += f", or {option}={NO_USER} if the table names no people"
         found = ", ".join(sorted(self.fields))
-        raise PalateError(f"{self.source}: no column {column!r} for the {option}; {advice}. Columns found: {found}")
+        near = did_you_mean(column, self.fields)
+        advice = f".{near} If not, {advice}" if near else f"; {advice}"
+        raise PalateError(f"{self.source}: no column {column!r} for the {option}{advice}. Columns found: {found}")
 
     def single(self, role: str, names: Collection[str]) -> str | None:
         """The column of a role: as an option says, or the only one of a usual name."""

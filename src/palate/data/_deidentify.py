@@ -40,6 +40,8 @@ KEY_VARIABLE = "PALATE_PSEUDONYM_KEY"
 SHORTEST_KEY = 16
 DIGITS = 20
 """Hexadecimal digits of a pseudonym: 80 bits, so that no two ids of a million meet."""
+_PSEUDONYM = re.compile(r"u-[0-9a-f]{20}|p-[0-9a-f]{16}")
+"""Of `pseudonymise`, and the random ids that people have in a collection."""
 _TOKEN = re.compile(r"[^\s,;:!?()\[\]{}\"'<>|/\\=&#]+")
 _PIECES = re.compile(r"([@._~*`-])")
 _UNLIKE_A_WORD = re.compile(r"[\d_@.\-]")
@@ -146,6 +148,19 @@ def scrub(benchmark: Benchmark) -> Benchmark:
 
     The same text becomes the same text everywhere. What people are called and where they live is not found.
     """
+    new, counts = _scrubbed(benchmark)
+    found = ", ".join(f"{counts[kind]} {kind}" for kind in ("email", "link", "handle", "telephone"))
+    note = f"direct identifiers in distinct texts, replaced by placeholders: {found}"
+    card = msgspec.structs.replace(benchmark.card, notes=(*benchmark.card.notes, note))
+    return msgspec.structs.replace(new, card=card)
+
+
+def direct_identifiers(benchmark: Benchmark) -> Counter[str]:
+    """How often distinct texts hold what `scrub` would replace, by kind."""
+    return _scrubbed(benchmark)[1]
+
+
+def _scrubbed(benchmark: Benchmark) -> tuple[Benchmark, Counter[str]]:
     counts: Counter[str] = Counter()
     written: dict[str, str] = {}
 
@@ -154,11 +169,16 @@ def scrub(benchmark: Benchmark) -> Benchmark:
             written[one] = scrub_text(one, counts)
         return written[one]
 
-    new = Rewriter(text).benchmark(benchmark)
-    found = ", ".join(f"{counts[kind]} {kind}" for kind in ("email", "link", "handle", "telephone"))
-    note = f"direct identifiers in distinct texts, replaced by placeholders: {found}"
-    card = msgspec.structs.replace(benchmark.card, notes=(*benchmark.card.notes, note))
-    return msgspec.structs.replace(new, card=card)
+    return Rewriter(text).benchmark(benchmark), counts
+
+
+def is_pseudonym(id: str) -> bool:
+    """Whether the id of a user has the form of a pseudonym that palate makes.
+
+    >>> is_pseudonym("u-01a2505697ece5c0f160"), is_pseudonym("ann")
+    (True, False)
+    """
+    return _PSEUDONYM.fullmatch(id) is not None
 
 
 def scrub_text(text: str, counts: Counter[str] | None = None) -> str:

@@ -78,15 +78,15 @@ def gathered(found: Iterable[tuple[str, Location]], field: str | None, message: 
         yield warning(place, field, f"{id!r}{more}: {message}")
 
 
-def refuse(faults: list[Fault], source: str) -> None:
-    """Raise the first error, and say how many more there are and which command lists them."""
+def refuse(faults: list[Fault], source: str, way_out: str = "") -> None:
+    """Raise the first error; of more, say how many, which command lists them and how to go on without."""
     errors = [fault for fault in faults if fault.severity == "error"]
     if not errors:
         return
     more = len(errors) - 1
-    counted = f"... and {more} more fault{'s' if more > 1 else ''}; " if more else ""
-    advice = f"{counted}`palate data check {source}` lists {'them all' if more else 'what is wrong'}"
-    raise PalateError(f"{errors[0]}\n{advice}")
+    listed = f"... and {more} more fault{'s' if more > 1 else ''}; `palate data check {source}` lists them all"
+    advice = ". ".join(([listed] if more else []) + ([way_out] if way_out else []))
+    raise PalateError(f"{errors[0]}\n{advice}" if advice else str(errors[0]))
 
 
 def explain(problem: Exception, place: Location) -> Fault:
@@ -138,6 +138,18 @@ class BenchmarkDraft(msgspec.Struct, kw_only=True):
     """Of a table: which column was read as what, by the option that says so."""
     spec: str | None = None
     """Of a table: what reads it the same way without a guess."""
+    taken: list[Fault] = []
+    """Of a table: what was taken by its usual name, which `columns` holds as well."""
+    skipped: list[Fault] = []
+    """Of a table with `bad=skip`: each row that was left out, and why."""
+
+    @property
+    def way_out(self) -> str:
+        """Of a table whose bad rows are not skipped: how to leave them out, unless most are bad, which is refused."""
+        bad = sum(fault.severity == "error" for fault in self.faults)
+        if not self.columns or "bad" in self.columns or bad > len(self.comparisons):
+            return ""
+        return f"To leave such rows out and count them: {self.source},bad=skip"
 
     def items(self) -> Placed[Comparison | Completion]:
         """Comparisons and completions together."""
@@ -145,7 +157,7 @@ class BenchmarkDraft(msgspec.Struct, kw_only=True):
 
     def benchmark(self) -> Benchmark:
         """The finished benchmark; PalateError when something makes it unusable."""
-        refuse(self.faults + integrity(self), self.source)
+        refuse(self.faults + integrity(self), self.source, self.way_out)
         return Benchmark(
             card=self.card,
             users={user.id: user for user, _ in self.users},

@@ -51,6 +51,9 @@ def read_bytes(path: Path) -> bytes:
 
 def raw_records(path: Path, faults: list[Fault]) -> Iterator[tuple[msgspec.Raw | bytes, Location]]:
     """The undecoded records of a JSON Lines file, or of a JSON file that holds one record or a list."""
+    if path.suffix == ".jsonl":
+        yield from _json_lines(path, faults)
+        return
     data = read_bytes(path)
     if not data.strip():
         faults.append(error(Location(str(path)), None, "the file is empty; it needs a record a line"))
@@ -61,6 +64,22 @@ def raw_records(path: Path, faults: list[Fault]) -> Iterator[tuple[msgspec.Raw |
         for number, line in enumerate(io.BytesIO(data), start=1):
             if not line.isspace():
                 yield line, Location(file, number)
+
+
+def _json_lines(path: Path, faults: list[Fault]) -> Iterator[tuple[bytes, Location]]:
+    """Lines as they are read, so that a large file is not held whole."""
+    file, there = str(path), False
+    try:
+        with path.open("rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                content = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                if content and not content.isspace():
+                    there = True
+                    yield content, Location(file, number)
+    except OSError as problem:
+        raise PalateError(f"{path}: cannot be read ({problem.strerror or problem})") from None
+    if not there:
+        faults.append(error(Location(file), None, "the file is empty; it needs a record a line"))
 
 
 def _json_records(path: Path, data: bytes, faults: list[Fault]) -> Iterator[tuple[msgspec.Raw | bytes, Location]]:
@@ -106,17 +125,20 @@ def read_all(path: Path, kind: type[T], source: str) -> list[T]:
     return records
 
 
-def read_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[Row, Location]]:
-    """Rows of a table, whatever kind of file it is in."""
+def read_rows(path: Path, faults: list[Fault], bad_rows: list[Fault] | None = None) -> Iterator[tuple[Row, Location]]:
+    """Rows of a table, whatever kind of file it is in.
+
+    What is wrong with a single row goes to `bad_rows` where that is given, and else to `faults` with all the rest.
+    """
     if suffix(path) in (".csv", ".tsv"):
-        yield from _csv_rows(path, faults)
+        yield from _csv_rows(path, faults, faults if bad_rows is None else bad_rows)
     elif suffix(path) == ".parquet":
         yield from _parquet_rows(path)
     else:
-        yield from read_records(path, Row, faults)
+        yield from read_records(path, Row, faults if bad_rows is None else bad_rows)
 
 
-def _csv_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[Row, Location]]:
+def _csv_rows(path: Path, faults: list[Fault], bad_rows: list[Fault]) -> Iterator[tuple[Row, Location]]:
     file, data = str(path), read_bytes(path)
     try:
         data.decode()
@@ -130,12 +152,14 @@ def _csv_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[Row, Location]]
         columns = next(reader, [])
         if not columns:
             faults.append(error(Location(file), None, "the file is empty; it needs a line of column names"))
+        before = reader.line_num
         for values in reader if columns else ():
+            first, before = before + 1, reader.line_num  # a text with line breaks takes several lines
             if len(values) == len(columns):
-                yield dict(zip(columns, values, strict=True)), Location(file, reader.line_num)
+                yield dict(zip(columns, values, strict=True)), Location(file, first)
             elif values:
                 message = f"expected {len(columns)} columns; quote texts that hold {_SEPARATORS[separator]}"
-                faults.append(error(Location(file, reader.line_num), None, message))
+                bad_rows.append(error(Location(file, first), None, message))
     except csv.Error as problem:
         faults.append(error(Location(file, reader.line_num), None, f"broken CSV ({problem})"))
 

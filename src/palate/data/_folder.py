@@ -14,8 +14,10 @@ from msgspec.structs import asdict
 
 from palate.data._draft import BenchmarkDraft, Fault, FieldError, Location, draft_of, error, explain
 from palate.data._files import find, read_bytes, read_records
+from palate.data._hub import HUB
 from palate.data._wire import WireAspect, WireComparison, WireCompletion, WirePost, WirePreference, WireUser
 from palate.records import Benchmark, Card, Comparison, Completion, Judgement, PalateError, User
+from palate.storage import is_url
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -51,10 +53,12 @@ def read_folder(folder: Path, source: str, *, extras: bool = False) -> Benchmark
 
 
 def default_card(path: Path, source: str) -> Card:
-    """The card of data that came without one."""
-    name = path.resolve().name.removesuffix(".gz")
+    """The card of data that came without one. It travels with the data, so it names no folder of this machine."""
+    file = path.resolve().name
+    name = file.removesuffix(".gz")
     name = (name if path.is_dir() else name.rpartition(".")[0] or name) or "benchmark"
-    return Card(name=name, title=name, version="local", licence="unknown", source=source)
+    elsewhere = is_url(source) or source.startswith(HUB)
+    return Card(name=name, title=name, version="local", licence="unknown", source=source if elsewhere else file)
 
 
 def _read_card(folder: Path, draft: BenchmarkDraft) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from itertools import chain
 from typing import Generic, TypeVar
 
 import msgspec
@@ -17,6 +20,9 @@ Event = TypeVar("Event", Post, Judgement)
 
 MOST_KEPT = 20_000
 """Items whose texts are kept in mind: a server may be asked about any number."""
+_PLACES = 32
+"""Bits for the place of a judgement in its user's history."""
+_PLACE = 2**_PLACES - 1
 
 
 class Visible(msgspec.Struct, Generic[Event], frozen=True):
@@ -31,28 +37,47 @@ class _Past:
 
     def __init__(self, user: User, split: Callable[[Iterable[str]], _Texts]) -> None:
         self.user = user
-        self._by_text: dict[int, list[int]] = {}
+        judgements = user.judgements
+        self.oldest_first = sorted(
+            range(len(judgements)), key=lambda place: (judgements[place].date or "", judgements[place].sequence or 0)
+        )
+        """The places of the judgements by date, then by sequence, then as listed."""
+        dates = [judgements[place].date or "" for place in self.oldest_first]
+        alike = len({len(date) for date in dates}) == 1 and all(one.sequence is None for one in judgements)
+        self._dates = dates if alike else []
+        """Where all are told apart by dates alone, as precise as each other: those dates, in order."""
         self._by_short: dict[tuple[str, str], list[int]] = {}
-        self._around: list[str] = []
-        """The words of the prompt and of the reason: a later turn of a conversation holds the answer of an earlier."""
+        by_text: list[int] = []
+        around: list[str] = []
         for place, judgement in enumerate(user.judgements):
             texts, prompt = split(judgement.responses), text_key(judgement.prompt)
-            for number in texts.numbers:
-                self._by_text.setdefault(number, []).append(place)
+            by_text += [number << _PLACES | place for number in texts.numbers]
             for known in _short_answers(texts, judgement.prompt, judgement.responses):
                 self._by_short.setdefault(known, []).append(place)
             reason = f"{text_key(judgement.reason)} " if judgement.reason else ""
-            self._around.append(f" {prompt} {reason}")
-        self._all_around = "\n".join(self._around)
+            around.append(f" {prompt} {reason}")
+        self._by_text = array("Q", sorted(by_text))
+        """The numbers of long texts, each with the place of a judgement that holds it; there are many of these."""
+        self._around = "\n".join(around)
+        """The words of the prompt and of the reason: a later turn of a conversation holds the answer of an earlier."""
+
+    def earlier(self, item: Item) -> list[int]:
+        """The places of the judgements from before the item, the oldest first."""
+        if self._dates and item.date and len(item.date) == len(self._dates[0]):
+            return self.oldest_first[: bisect_left(self._dates, item.date)]
+        return [place for place in self.oldest_first if _before(self.user.judgements[place], item, self.user)]
 
     def telling(self, offered: _Offered) -> set[int]:
         """The places of the judgements that hold a text of the item."""
-        found = {place for number in offered.like for place in self._by_text.get(number, ())}
+        found: set[int] = set()
+        for number in offered.like:
+            first, end = (bisect_left(self._by_text, one << _PLACES) for one in (number, number + 1))
+            found.update(self._by_text[entry] & _PLACE for entry in range(first, end))
         for known in offered.short:
             found.update(self._by_short.get(known, ()))
         for text in offered.quoted:
-            if text in self._all_around:
-                found.update(place for place, around in enumerate(self._around) if text in around)
+            if text in self._around:
+                found.update(place for place, around in enumerate(self._around.split("\n")) if text in around)
         return found
 
 
@@ -62,6 +87,8 @@ class _Texts(msgspec.Struct, frozen=True):
     numbers: frozenset[int]
     short: frozenset[str]
     long: tuple[str, ...]
+    strange: tuple[str, ...]
+    """Those long ones that are not of this benchmark, as they are written."""
 
 
 class _Offered(msgspec.Struct, frozen=True):
@@ -96,8 +123,9 @@ class History:
         held = self._benchmark
         choices: list[Comparison | Judgement] = [*held.comparisons]
         choices += [one for user in held.users.values() for one in user.judgements]
-        responses = [text for choice in choices for text in choice.responses]
-        return SameTexts([*responses, *(text for item in held.completions for text in responses_of(item))])
+        offered = {id(choice.responses): choice.responses for choice in choices}  # a judgement that is an item shares
+        own = (text for item in held.completions for text in responses_of(item))
+        return SameTexts(chain(chain.from_iterable(offered.values()), own))
 
     def posts(self, user: User, item: Item) -> Visible[Post]:
         """The user's posts that may be shown for the item."""
@@ -106,16 +134,17 @@ class History:
             return Visible([], 0)
         offered = self._offered(item)
         kept = [post for post in earlier if not _tells(text_key(post.text), offered)]
-        return Visible(_oldest_first(kept), len(earlier) - len(kept))
+        oldest_first = sorted(kept, key=lambda post: (post.date or "", post.sequence or 0))
+        return Visible(oldest_first, len(earlier) - len(kept))
 
     def judgements(self, user: User, item: Item) -> Visible[Judgement]:
         """The user's judgements that may be shown for the item."""
         if not user.judgements:
             return Visible([], 0)
-        telling = self._past(user).telling(self._offered(item))
-        earlier = [place for place, one in enumerate(user.judgements) if _before(one, item, user)]
+        past = self._past(user)
+        telling, earlier = past.telling(self._offered(item)), past.earlier(item)
         kept = [user.judgements[place] for place in earlier if place not in telling]
-        return Visible(_oldest_first(kept), len(earlier) - len(kept))
+        return Visible(kept, len(earlier) - len(kept))
 
     def withheld_judgements(self, user: User, item: Item) -> int:
         """How many of the user's earlier judgements hold a text of the item."""
@@ -139,7 +168,9 @@ class History:
             texts = self._split(responses_of(item))
             narrative = text_key(item.privileged.narrative or "")
             quoted = tuple(f" {text} " for text in texts.long if len(text) >= HELD)
-            like = frozenset(number for text in responses_of(item) for number in self.texts.like(text))
+            like = frozenset(number for known in texts.numbers for number in self.texts.same(known))
+            if texts.strange:
+                like |= frozenset(number for text in texts.strange for number in self.texts.like(text))
             short = _short_answers(texts, item.prompt, responses_of(item))
             offered = _Offered(texts, short, like, quoted, narrative)
             if len(self._offers) >= MOST_KEPT:
@@ -149,10 +180,11 @@ class History:
 
     def _split(self, texts: Iterable[str]) -> _Texts:
         keys = {text: text_key(text) for text in texts}
-        long = [text for text, key in keys.items() if not is_short(key)]
-        numbers = frozenset(number for text in long if (number := self.texts.number(text)) is not None)
+        long = {text: self.texts.number(text) for text, key in keys.items() if not is_short(key)}
+        numbers = frozenset(number for number in long.values() if number is not None)
         short = frozenset(key for key in keys.values() if is_short(key))
-        return _Texts(numbers, short, tuple(keys[text] for text in long))
+        strange = tuple(text for text, number in long.items() if number is None)
+        return _Texts(numbers, short, tuple(keys[text] for text in long), strange)
 
 
 def responses_of(item: Item) -> tuple[str, ...]:
@@ -182,8 +214,3 @@ def _before(event: Post | Judgement, item: Item, user: User) -> bool:
         return True
     shared = min(len(event.date), len(item.date))
     return event.date[:shared] < item.date[:shared]
-
-
-def _oldest_first(events: list[Event]) -> list[Event]:
-    """By date, then by sequence, then as listed; a benchmark without either lists the oldest first."""
-    return sorted(events, key=lambda event: (event.date or "", event.sequence or 0))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
@@ -30,6 +31,9 @@ _NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3},\d{3}")
 _LISTED = 8
 """Values of a column that a message names."""
+_SHOWN = 40
+"""Characters of each."""
+_USUAL = "use A, B or tie, or say what the labels are: labels=A+B+tie"
 
 
 def number_of(value: object, field: str) -> float:
@@ -68,15 +72,20 @@ def label_reading(
     """
     if given is not None:
         known = _given(given)
-        return _reader(known, field), ""
+        tie = "" if TIE in known.values() else f"; if it is a tie, name it last: labels={given}+TIE"
+        return _reader(known, field, f"labels={given} says which are{tie}"), ""
     words = _words(responses)
-    keys = {key for value in values if (key := _key(value))}
+    keys, held = set[str](), Counter[str]()
+    for value in values:
+        if key := _key(value):
+            keys.add(key)
+            held[str(value).strip()] += 1
     numbers = sorted((key for key in keys if _is_number(key)), key=float)
     if not numbers or any(words.get(key, TIE) != TIE for key in keys - set(numbers)):
-        return _reader(words, field), ""
+        return _reader(words, field, _how_to_say(held, known=keys & words.keys())), ""
     known = _numbers(numbers, responses, field)
     said = ", ".join(f"{key} is {responses[place]!r}" for key, place in known.items())
-    return _reader(words | known, field), f"in {field!r} {said}"
+    return _reader(words | known, field, _USUAL), f"in {field!r} {said}"
 
 
 def _given(option: str) -> dict[str, int]:
@@ -109,8 +118,8 @@ def _numbers(found: list[str], responses: tuple[str, str], field: str) -> dict[s
     )
 
 
-def _reader(known: dict[str, int], field: str) -> Reading:
-    """Every spelling is read once and remembered."""
+def _reader(known: dict[str, int], field: str, advice: str) -> Reading:
+    """Every spelling is read once and remembered. `advice` says what to do about one that is not known."""
     seen: dict[object, int] = {}
 
     def read(value: object) -> int:
@@ -125,12 +134,20 @@ def _reader(known: dict[str, int], field: str) -> Reading:
             if isinstance(value, str) and value.lstrip().startswith("["):
                 return _scores(value, field)
             said = "is empty" if value is None or value == "" else f"{value!r} is not a label that palate knows"
-            raise FieldError(field, f"{said}; use A, B or tie, or say what the labels are: labels=A+B+tie")
+            raise FieldError(field, f"{said}; {advice}")
         if isinstance(value, str):  # 1, 1.0 and True are one key of a dictionary
             seen[value] = known[key]
         return known[key]
 
     return read
+
+
+def _how_to_say(held: Counter[str], known: Collection[str]) -> str:
+    """What to do about a label that palate does not know: where it knows none of a column's, they are named."""
+    if known or not 2 <= len(held) <= _LISTED:
+        return _USUAL
+    named = ", ".join(f"{label[:_SHOWN]!r} ({number:,})" for label, number in held.most_common())
+    return f"the column holds {named}; say which is the first response, the second and a tie: labels=FIRST+SECOND+TIE"
 
 
 def _scores(value: object, field: str) -> int:

@@ -10,7 +10,6 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
-import httpx
 import msgspec
 
 from palate.data import _lampqa, _tables
@@ -22,6 +21,7 @@ from palate.data._draft import BenchmarkDraft, Fault, draft_of, refuse
 from palate.data._exchange import read_exchange
 from palate.data._files import NOT_DATA, SUFFIXES, read_rows, suffix
 from palate.data._folder import default_card, is_folder_format, read_folder
+from palate.data._hub import HUB, download
 from palate.data._lampqa import files_of_split, of_split, read_lampqa
 from palate.data._pairs import pairs_from_completions
 from palate.data._published import (
@@ -44,6 +44,7 @@ from palate.data._squality import read_squality
 from palate.data._stackexchange import read_stackexchange, read_stackexchange_votes
 from palate.data._tables import is_table, read_table
 from palate.records import Benchmark, PalateError, Registry, parse_spec, unknown_name
+from palate.storage import fetched, is_url, url_in_path
 
 DATA_VARIABLE = "PALATE_DATA"
 Options = Mapping[str, str]
@@ -61,7 +62,7 @@ def load_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision: 
     """
     draft = read_draft(spec, data_dir=data_dir, revision=revision)
     benchmark = draft.benchmark()
-    for fault in draft.faults:
+    for fault in (*draft.taken, *draft.faults):
         warnings.warn(str(fault), stacklevel=2)
     return benchmark
 
@@ -88,11 +89,17 @@ def read_draft(
     spec: str | Path, *, data_dir: Path | None = None, revision: str | None = None, extras: bool = False
 ) -> BenchmarkDraft:
     """What `load_benchmark` reads, with its faults instead of an error."""
-    text = str(spec)
+    text = (isinstance(spec, Path) and url_in_path(spec)) or str(spec)
+    if is_url(text):
+        url, *own = text.split(",")
+        with fetched(url) as copy:
+            return _read_path(copy, parse_spec(",".join(["path", *own])).options, text, extras=extras)
     found = _existing_path(text)
     if found and not (found[0].suffix == ".py" and found[0].is_file()):
         path, options = found
         return _read_path(path, options, text, extras=extras)
+    if text.startswith(HUB) and not isinstance(spec, Path):
+        return _from_hub(text, revision, extras=extras)
     head = text.split(",")[0]
     if isinstance(spec, Path) or (
         not parse_spec(text).name.endswith(".py") and ("/" in text or os.sep in text or Path(head).suffix)
@@ -104,6 +111,26 @@ def read_draft(
     if not isinstance(loaded, BenchmarkDraft):
         raise PalateError(f"{text} gave a {type(loaded).__name__} where a palate.Benchmark is needed")
     return loaded
+
+
+def _from_hub(text: str, revision: str | None, *, extras: bool) -> BenchmarkDraft:
+    """`hub:owner/name,revision=COMMIT`: any data set of the hub in a form that could be read from a folder."""
+    named = parse_spec(text)
+    options = dict(named.options)
+    pinned = options.pop("revision", None) or revision
+    repository = str(named.argument)
+
+    def wanted(paths: list[Path]) -> list[Path]:
+        return [path for path in paths if suffix(path) in SUFFIXES]
+
+    folder, commit = download(repository, revision=pinned, choose=wanted, local="a folder")
+    if not wanted(list(folder.rglob("*"))):
+        raise PalateError(f"{text}: the data set holds no data file; expected {', '.join(SUFFIXES)} files")
+    draft = _read_path(folder, options, text, extras=extras)
+    if not (folder / "card.json").is_file():
+        name = repository.rpartition("/")[2]
+        draft.card = msgspec.structs.replace(draft.card, name=name, title=repository, version=commit)
+    return draft
 
 
 def _data_dir() -> Path | None:
@@ -366,10 +393,19 @@ def _read_path(path: Path, options: Options, source: str, *, extras: bool) -> Be
     if is_table(fields, options):
         _only(options, _tables.OPTIONS, source)
         return read_table(files, card, source, options, str(path))
+    if {"responses", "preferred"} <= fields:
+        raise PalateError(
+            f"{source}: rows with a list of responses belong into a folder in palate's own format: name this file "
+            "comparisons.jsonl (with id, user_id, question, responses, preferred), and write users.jsonl beside it "
+            'with a line {"user_id": ...} for each user'
+        )
+    _only(options, _tables.OPTIONS, source)
     raise PalateError(
         f"{source}: cannot tell what this is from the fields {', '.join(sorted(fields)) or '(none)'}. Expected "
         "users with 'preferences', rows with 'question' and 'profile', or rows with 'chosen' and 'rejected'. For a "
-        f"table with other names, say which they are: {path},user=COLUMN,prompt=COLUMN,chosen=COLUMN,rejected=COLUMN"
+        f"table with other names, say which they are: {path},user=COLUMN,prompt=COLUMN,chosen=COLUMN,rejected=COLUMN; "
+        "or, in place of the last two, response_a=COLUMN,response_b=COLUMN with label=COLUMN or with "
+        "score_a=COLUMN,score_b=COLUMN"
     )
 
 
@@ -448,42 +484,7 @@ LOADERS: Registry[Callable[..., Benchmark | BenchmarkDraft]] = Registry(
     "benchmark",
     "palate.loaders",
     {listing.name: (listing.title, _TARGETS[listing.name]) for listing in LISTINGS},
-    hint="The path of a file or folder works too, or a loader of your own: ./mine.py:load",
+    hint="The path of a file or folder works too, a data set of the hub as hub:OWNER/NAME, or a loader of your own: "
+    "./mine.py:load",
 )
 """Each takes its options, and what it names of `data_dir`, `revision` and `extras`; a plug-in gives a Benchmark."""
-
-
-def download(
-    repository: str, *, revision: str | None, choose: Callable[[list[Path]], list[Path]], local: str
-) -> tuple[Path, str]:
-    """A local copy of a hub data set, and the commit it is of. `choose` picks the files that are wanted.
-
-    `HF_ENDPOINT`, `HF_HUB_OFFLINE` and the hub's own cache are respected. `local` names the folder
-    that would be read instead, for the error.
-    """
-    try:
-        import huggingface_hub
-        import huggingface_hub.constants
-    except ImportError:
-        raise PalateError(
-            f"{repository} comes from the Hugging Face hub: pip install 'palate[hub]', or put a copy in {local}"
-        ) from None
-
-    try:
-        if huggingface_hub.constants.HF_HUB_OFFLINE:
-            wanted = None  # what is in the hub's cache is all there is
-        else:
-            # Ask once whether the hub is there: its client would retry for half a minute, loudly.
-            httpx.head(huggingface_hub.constants.ENDPOINT, timeout=5, follow_redirects=True)
-            listed = huggingface_hub.HfApi().list_repo_files(repository, repo_type="dataset", revision=revision)
-            wanted = [path.as_posix() for path in choose([Path(name) for name in listed])]
-        folder = Path(
-            huggingface_hub.snapshot_download(repository, repo_type="dataset", revision=revision, allow_patterns=wanted)
-        )
-    except Exception as problem:  # which HTTP library the client raises from changes with its version
-        reason = " ".join(str(problem).split())[:300]
-        raise PalateError(
-            f"could not get {repository} from the Hugging Face hub ({reason}). "
-            f"Without the hub, put a copy of its files in {local}, or give the path of a copy"
-        ) from None
-    return folder, folder.name

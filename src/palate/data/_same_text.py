@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections import defaultdict
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
-from itertools import count
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+
+from palate.data._digests import Digests, digest_of
 
 SAME = 0.3
 """Two long texts are the same where they share this part of the word trigrams of the shorter one: copies that were cut,
@@ -47,6 +49,10 @@ def text_key(text: str) -> str:
     >>> text_key("Use the  oven-light!")
     'use the oven light'
     """
+    return _key(text)
+
+
+def _key(text: str) -> str:
     return " ".join(_WORD.findall(text.casefold())) or " ".join(text.split())
 
 
@@ -121,70 +127,137 @@ class SameTexts:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._numbers: dict[str, int] = {}
+        self._digests = Digests()
+        self._words = _Words()
+        given, short = array("I"), array("b")
         for text in texts:
-            self._numbers.setdefault(text_key(text), len(self._numbers))
+            key = _key(text)
+            given.append(self._digests.add(_digest(key)))
+            if given[-1] == len(short):
+                self._words.add(key)
+                short.append(is_short(key))
+        self.given = np.frombuffer(given, np.uint32).astype(np.int64)
+        """The number of each text, in the order in which they were given."""
+        self.short = np.frombuffer(short, np.bool_)
+        """By number, whether a text says too little to be known again by itself."""
 
     def number(self, text: str) -> int | None:
         """By which number a text goes here; None for one that was not given."""
-        return self._numbers.get(text_key(text))
+        return self._digests.number(_digest(text_key(text)))
 
     def like(self, text: str) -> frozenset[int]:
         """The numbers of the texts that count as the same as this one, itself among them."""
-        key = text_key(text)
-        number = self._numbers.get(key)
-        if number is None:
-            return self._trigrams.like(key)
-        return self._same.get(number) or frozenset((number,))
+        number = self.number(text)
+        return self._trigrams.like(text_key(text)) if number is None else self.same(number)
+
+    def same(self, number: int) -> frozenset[int]:
+        """The numbers of the texts that count as the same as the text of this number, itself among them."""
+        ones, others = self._same
+        first, end = bisect_left(ones, number), bisect_right(ones, number)
+        return frozenset((number, *others[first:end]))
+
+    def pairs(self) -> tuple[Numbers, Numbers]:
+        """Every two texts that count as the same, by their numbers, each pair once."""
+        return _Trigrams(self._words, shared=True).same_pairs()
 
     @cached_property
     def _trigrams(self) -> _Trigrams:
-        return _Trigrams(self._numbers)
+        return _Trigrams(self._words)
 
     @cached_property
-    def _same(self) -> dict[int, frozenset[int]]:
-        """Of the texts that others are the same as, those others and themselves. The trigrams are not kept."""
-        found: dict[int, set[int]] = {}
-        for one, other in zip(*map(np.ndarray.tolist, _Trigrams(self._numbers).same_pairs()), strict=True):
-            found.setdefault(one, {one}).add(other)
-            found.setdefault(other, {other}).add(one)
-        return {number: frozenset(same) for number, same in found.items()}
+    def _same(self) -> tuple[memoryview, memoryview]:
+        """Every text that others are the same as, in order, and each of the others."""
+        one, other = self.pairs()
+        ones, others = np.concatenate([one, other]), np.concatenate([other, one])
+        order = np.argsort(ones)
+        return ones[order].data, others[order].data
+
+
+def _digest(key: str) -> bytes:
+    return digest_of(key.encode("utf-8", "surrogatepass"))
+
+
+class _Words:
+    """The words of texts as numbers, one text after another; a text of few words has none here."""
+
+    def __init__(self) -> None:
+        self._vocabulary: dict[str, int] = {}
+        self._words, self._lengths = array("I"), array("I")
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def add(self, key: str) -> None:
+        words, vocabulary = key.split(" "), self._vocabulary
+        if len(words) < LONG:
+            words = []
+        self._lengths.append(len(words))
+        self._words.extend([vocabulary.setdefault(word, len(vocabulary) + 1) for word in words])
+
+    def known(self, words: Iterable[str]) -> NDArray[np.uint32]:
+        """The numbers of some words; 0 for one that is in none of the texts."""
+        return np.array([self._vocabulary.get(word, 0) for word in words], np.uint32)
+
+    @property
+    def words(self) -> NDArray[np.uint32]:
+        return np.frombuffer(self._words, np.uint32)
+
+    @property
+    def lengths(self) -> NDArray[np.uint32]:
+        return np.frombuffer(self._lengths, np.uint32)
 
 
 class _Trigrams:
-    """Which texts, given by their keys, hold which run of three words. Texts of few words have none."""
+    """Which texts hold which run of three words. Texts of few words have none.
 
-    def __init__(self, keys: Iterable[str]) -> None:
-        self._vocabulary: defaultdict[str, int] = defaultdict(count(1).__next__)
-        words, lengths = array("I"), array("I")
-        for key in keys:
-            own = key.split(" ")
-            lengths.append(len(own) if len(own) >= LONG else 0)
-            if len(own) >= LONG:
-                words.extend(map(self._vocabulary.__getitem__, own))
-        self._vocabulary.default_factory = None
-        texts = np.repeat(np.arange(len(lengths), dtype=np.int32), np.frombuffer(lengths, np.uint32))
-        inside = texts[2:] == texts[:-2]
-        codes, owners = _codes(np.frombuffer(words, np.uint32))[inside], texts[2:][inside]
-        order = np.argsort(codes, kind="stable")
-        codes, owners = codes[order], owners[order]
-        first = np.ones(len(codes), bool)
-        first[1:] = (codes[1:] != codes[:-1]) | (owners[1:] != owners[:-1])
-        codes, owners = codes[first], owners[first]
-        new = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]])[: len(codes)])
-        self._codes = codes[new]
-        """Every trigram once, in order."""
-        self._bounds = np.concatenate([new, [len(codes)]])
+    With `shared`, only runs that several texts hold are kept, which is all that `same_pairs` needs. Runs are sorted a
+    part at a time, so that time grows with the number of texts and little memory is needed beside what is kept.
+    """
+
+    def __init__(self, texts: _Words, *, shared: bool = False) -> None:
+        self._texts = texts
+        ends = np.cumsum(texts.lengths, dtype=np.int64)
+        self._sizes = np.zeros(len(texts), np.int32)
+        """How many different trigrams each text has."""
+        self._own = np.full(len(texts.words), -1, np.int32) if shared else None
+        """The number of each word's trigram where it is kept; of two that are alike in a text, the first."""
+        kept = 0
+        codes, counts, owners = [np.empty(0, np.uint64)], [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+        for places in _by_code(texts.words, ends):
+            code = _codes(texts.words[places], texts.words[places + 1], texts.words[places + 2])
+            order = np.argsort(code, kind="stable")
+            owner = np.searchsorted(ends, places, side="right").astype(np.int32)[order]
+            places, code = places[order], code[order]
+            again = (code[1:] == code[:-1]) & (owner[1:] == owner[:-1])
+            first = np.flatnonzero(np.concatenate([np.ones(min(1, len(code)), bool), ~again]))
+            places, code, owner = places[first], code[first], owner[first]
+            self._sizes += np.bincount(owner, minlength=len(texts)).astype(np.int32)
+            new = np.flatnonzero(np.concatenate([np.ones(min(1, len(code)), bool), code[1:] != code[:-1]]))
+            count = np.diff(np.append(new, len(code))).astype(np.int32)
+            if self._own is not None:
+                several = np.repeat(count > 1, count)
+                places, owner, new, count = places[several], owner[several], new[count > 1], count[count > 1]
+                self._own[places] = np.repeat(np.arange(kept, kept + len(count), dtype=np.int32), count)
+                kept += len(count)
+            else:
+                codes.append(code[new])
+            counts.append(count)
+            owners.append(owner)
+        self._codes = np.concatenate(codes)
+        """Every trigram once, in order; none with `shared`."""
+        self._counts = np.concatenate(counts)
+        """How many texts hold each."""
+        self._bounds = np.concatenate([[0], np.cumsum(self._counts, dtype=np.int64)])
         """Where in `_owners` the texts of each trigram begin, and where the last ones end."""
-        self._owners = owners
-        self._sizes = np.bincount(owners, minlength=len(lengths))
+        self._owners = np.concatenate(owners)
 
     def like(self, key: str) -> frozenset[int]:
         """The texts that count as the same as one that is not among them."""
         words = key.split(" ")
         if len(words) < LONG:
             return frozenset()
-        codes = np.unique(_codes(np.array([self._vocabulary.get(word, 0) for word in words], np.uint32)))
+        numbers = self._texts.known(words)
+        codes = np.unique(_codes(numbers[:-2], numbers[1:-1], numbers[2:]))
         places = np.searchsorted(self._codes, codes)
         known = places[places < len(self._codes)]
         known = known[self._codes[known] == codes[places < len(self._codes)]]
@@ -201,46 +274,60 @@ class _Trigrams:
         return frozenset(others[shared >= enough].tolist())
 
     def same_pairs(self) -> tuple[Numbers, Numbers]:
-        """Every two texts that count as the same, each pair once.
+        """Every two texts that count as the same, each pair once; needs what `shared` keeps, and uses it up.
 
         The shorter of two that are the same shares at least `_enough` of its trigrams, and so one of any few more than
         it may miss. Only those pairs are compared that have one of the shorter text's rarest in common.
         """
-        counts = np.diff(self._bounds)
-        trigrams = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-        rarity = np.minimum(counts, _COMMON + 1).astype(np.uint16)[trigrams]
-        order = np.argsort(rarity, kind="stable")
-        order = order[_in_order(self._owners[order])]
-        ends = np.cumsum(self._sizes)
-        starts = ends - self._sizes
-        by_size = np.array([_enough(size) for size in range(int(self._sizes.max(initial=0)) + 1)])
-        needed = by_size[self._sizes]
-        owners = self._owners[order]
-        place = np.arange(len(order)) - starts[owners]
-        telling = (place <= (self._sizes - needed)[owners]) & (rarity[order] <= _COMMON) & (rarity[order] > 1)
-        own_trigrams = trigrams[order]  # of each text, the rarest first
+        own, bounds = self._by_text()
+        there = np.diff(bounds)
+        needed = np.array([_enough(size) for size in range(int(self._sizes.max(initial=0)) + 1)])[self._sizes]
+        # What no other text holds is rarer than all of these, so as many fewer of these have to be looked up.
+        telling = there - needed + 1
         pairs = [np.empty((2, 0), np.int64)]
-        for some in _parts(counts[own_trigrams[telling]]):
-            held, number = own_trigrams[telling][some], owners[telling][some]
-            one = np.repeat(number, counts[held])
-            other = self._owners[_runs(self._bounds[held], counts[held])]
-            sizes = self._sizes[one], self._sizes[other]
-            shorter = (sizes[0] < sizes[1]) | ((sizes[0] == sizes[1]) & (one < other))
-            met = np.unique(one[shorter].astype(np.int64) * len(self._sizes) + other[shorter])
-            pairs += self._sharing_enough(met, own_trigrams, starts, needed)
+        for texts in _parts(there):
+            held, owners = self._rarest(own, bounds, texts, telling)
+            for some in _parts(self._counts[held]):
+                one = np.repeat(owners[some], self._counts[held[some]])
+                other = self._owners[_runs(self._bounds[held[some]], self._counts[held[some]])]
+                sizes = self._sizes[one], self._sizes[other]
+                shorter = (sizes[0] < sizes[1]) | ((sizes[0] == sizes[1]) & (one < other))
+                met = np.unique(one[shorter].astype(np.int64) * len(there) + other[shorter])
+                pairs += self._sharing_enough(met, own, bounds, needed)
         one, other = np.unique(np.concatenate(pairs, axis=1), axis=1)
         return one, other
 
+    def _by_text(self) -> tuple[NDArray[np.int32], Numbers]:
+        """The trigrams that are kept of each text, one text after another, and where each text's begin and end."""
+        assert self._own is not None
+        there = self._own >= 0
+        own, self._own = self._own[there], None
+        lengths = self._texts.lengths.astype(np.int64)
+        starts = np.cumsum(lengths) - lengths
+        lengths[lengths > 0] = np.add.reduceat(there, starts[lengths > 0], dtype=np.int64)
+        return own, np.concatenate([[0], np.cumsum(lengths)])
+
+    def _rarest(
+        self, own: NDArray[np.int32], bounds: Numbers, texts: slice, most: Numbers
+    ) -> tuple[NDArray[np.int32], Numbers]:
+        """Of each of these texts at most that many trigrams, the rarest, less those that are common; and the texts."""
+        some = own[bounds[texts.start] : bounds[texts.stop]]
+        owners = np.repeat(np.arange(texts.start, texts.stop), np.diff(bounds[texts.start : texts.stop + 1]))
+        rarity = np.minimum(self._counts[some], _COMMON + 1)
+        order = np.argsort(owners * (_COMMON + 2) + rarity)
+        place = np.arange(len(some)) - (bounds[owners] - bounds[texts.start])
+        kept = (place < most[owners]) & (rarity[order] <= _COMMON)
+        return some[order][kept], owners[kept]
+
     def _sharing_enough(
-        self, met: Numbers, own_trigrams: NDArray[np.int32], starts: Numbers, needed: Numbers
+        self, met: Numbers, own: NDArray[np.int32], bounds: Numbers, needed: Numbers
     ) -> Iterator[Numbers]:
         """Those of the pairs in which the first, the shorter text, shares as many trigrams as are needed."""
         ones, others = np.divmod(met, max(1, len(self._sizes)))
-        for some in _parts(self._sizes[ones]):
+        for some in _parts(bounds[ones + 1] - bounds[ones]):
             one, other = ones[some], others[some]
-            sizes = self._sizes[one]
-            wanted = own_trigrams[_runs(starts[one], sizes)]
-            shared = self._holds(wanted, np.repeat(other, sizes))
+            sizes = bounds[one + 1] - bounds[one]
+            shared = self._holds(own[_runs(bounds[one], sizes)], np.repeat(other, sizes))
             totals = np.add.reduceat(shared, np.cumsum(sizes) - sizes) if len(one) else sizes
             yield np.stack([one, other])[:, totals >= needed[one]]
 
@@ -257,27 +344,42 @@ class _Trigrams:
         return np.asarray((low < end) & there, np.int64)
 
 
-def _codes(words: NDArray[np.uint32]) -> Codes:
+def _codes(first: NDArray[np.uint32], second: NDArray[np.uint32], third: NDArray[np.uint32]) -> Codes:
     """A number for each run of three words."""
-    codes = words[:-2].astype(np.uint64)
-    for following in (words[1:-1], words[2:]):
+    codes = first.astype(np.uint64)
+    for following in (second, third):
         codes *= _STEP
         codes += following
     return codes
 
 
-def _in_order(numbers: NDArray[np.int32]) -> Numbers:
-    """The stable order of numbers below 2^32, sixteen bits at a time, which numpy sorts in linear time."""
-    order = np.argsort((numbers & 0xFFFF).astype(np.uint16), kind="stable")
-    return order[np.argsort((numbers[order] >> 16).astype(np.uint16), kind="stable")]
+def _by_code(words: NDArray[np.uint32], ends: Numbers) -> Iterator[Numbers]:
+    """The places of all runs of three words that lie in one text, in parts by the first bits of their codes."""
+    inside = np.ones(len(words), bool)
+    last = ends[np.diff(ends, prepend=0) > 0]
+    inside[last - 1] = inside[last - 2] = False
+    bits = (len(words) // _AT_ONCE).bit_length()
+    parts: list[list[NDArray[np.int32 | np.int64]]] = [[] for _ in range(2**bits)]
+    kind = np.int32 if len(words) < 2**31 else np.int64
+    for start in range(0, len(words), _AT_ONCE):
+        places = np.flatnonzero(inside[start : start + _AT_ONCE]) + start
+        codes = _codes(words[places], words[places + 1], words[places + 2])
+        part = (codes >> np.uint64(64 - bits)).astype(np.uint16) if bits else np.zeros(len(places), np.uint16)
+        order = np.argsort(part, kind="stable")
+        bounds = np.searchsorted(part[order], np.arange(2**bits + 1))
+        for number, (low, high) in enumerate(pairwise(bounds.tolist())):
+            parts[number].append(places[order[low:high]].astype(kind))
+    for part_of in parts:
+        yield np.concatenate([np.empty(0, np.int64), *part_of])
+        part_of.clear()
 
 
-def _runs(starts: Numbers, lengths: Numbers) -> Numbers:
+def _runs(starts: Numbers, lengths: NDArray[np.int32 | np.int64]) -> Numbers:
     """The places of runs that begin at these places and are so long, one after another."""
     return np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(int(lengths.sum()))
 
 
-def _parts(sizes: Numbers) -> Iterator[slice]:
+def _parts(sizes: NDArray[np.int32 | np.int64]) -> Iterator[slice]:
     """Slices of a sequence that each add up to little more than `_AT_ONCE`."""
     codes = (np.cumsum(sizes) - sizes) // _AT_ONCE
     ends = [*np.flatnonzero(np.diff(codes)) + 1, len(codes)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -11,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from palate.data._columns import NO_USER, OPTIONS, Columns, find_columns, is_table, times
-from palate.data._draft import BenchmarkDraft, Fault, FieldError, Location, explain, gathered, warning
+from palate.data._columns import NO_USER, OPTIONS, SKIP, Columns, find_columns, is_table, times
+from palate.data._draft import BenchmarkDraft, Fault, FieldError, Location, error, explain, gathered, warning
 from palate.data._exchange import comparison_of
 from palate.data._files import Row, read_rows, suffix
 from palate.data._labels import TIE, Reading, compare_scores, label_reading
@@ -56,24 +57,25 @@ def read_table(
             guessed.append(f"{day!r} as the time of each choice")
         left_alone = [
             f"leaving {column!r} alone, as {value!r} is no day such as 2023-05-14; choices count as made in the order "
-            "of the rows"
+            f"of the rows. To leave such rows out instead: {path},date={column},bad={SKIP}"
             for column, value in odd.items()
         ]
     reading, said = _label_reading(files, columns)
     draft = BenchmarkDraft(card=card, source=source, unordered=columns.chosen_first, columns=columns.options)
     draft.spec = columns.spec(path)
-    messages = (
-        [f"taking {', '.join(guessed)}; to say so yourself: {draft.spec or 'name the columns'}"] if guessed else []
-    )
-    messages += [f"{said}; if not so, give labels=" + "FIRST+SECOND"] if said else []
+    place = Location(path)
+    if guessed:
+        taken = f"taking {', '.join(guessed)}; to say so yourself: {draft.spec or 'name the columns'}"
+        draft.taken = [warning(place, None, taken)]
+    messages = [f"{said}; if not so, give labels=" + "FIRST+SECOND"] if said else []
     if columns.user is None and "user" not in options:
         fields = ", ".join(sorted(_fields(files)))
         messages.append(
             f"no column names the user, so nothing here is personal; if one does: {path},user=COLUMN, if none does: "
             f"{path},user={NO_USER}. Columns found: {fields}"
         )
-    warnings = [warning(Location(source), None, message) for message in (*messages, *found.hints, *left_alone)]
-    _Rows(draft, columns, reading).read(files, warnings)
+    warnings = [warning(place, None, message) for message in (*messages, *found.hints, *left_alone)]
+    _Rows(draft, columns, reading, place).read(files, warnings)
     return draft
 
 
@@ -110,42 +112,84 @@ def _label_reading(files: Sequence[Path], columns: Columns) -> tuple[Reading | N
 class _Rows:
     """Puts the rows of a table into a draft."""
 
-    def __init__(self, draft: BenchmarkDraft, columns: Columns, reading: Reading | None) -> None:
-        self.draft, self.columns, self.reading = draft, columns, reading
+    def __init__(self, draft: BenchmarkDraft, columns: Columns, reading: Reading | None, table: Location) -> None:
+        self.draft, self.columns, self.reading, self.table = draft, columns, reading, table
         self.users: dict[str, tuple[Location, list[Judgement], Traits]] = {}
+        self.texts: dict[str, str] = {}
+        """Every text and name once, since questions, answers, users and days recur."""
         self.differing: list[tuple[str, Location]] = []
-        self.number = self.ties = 0
+        self.ties = self.twice = 0
+        self.seen: set[bytes] = set()
 
     def read(self, files: Iterable[Path], warnings: Iterable[Fault]) -> None:
-        """Every row, one at a time. What cannot be read comes first among the faults, then the warnings."""
+        """Every row, one at a time. Faults of the whole table come first, then those of rows as they stand."""
         draft, faults = self.draft, list[Fault]()
-        for row, place in (read for path in files for read in read_rows(path, draft.faults)):
+        for row, place in (read for path in files for read in read_rows(path, draft.faults, faults)):
             try:
-                self._add(row, place)
+                if not self._is_there(row):
+                    self._add(row, place)
             except FieldError as problem:
                 faults.append(explain(problem, place))
         draft.users = [
             (User(id=id, demographics=traits, judgements=tuple(choices)), place)
             for id, (place, choices, traits) in self.users.items()
         ]
-        draft.faults += [*warnings, *faults]
+        self.texts.clear()
+        draft.faults += warnings
+        if self.columns.skips_bad:
+            self._skip(faults)
+        else:
+            draft.faults += faults
         draft.faults += gathered(self.differing, None, "a trait differs from an earlier row of the user, which is kept")
+        if self.twice:
+            self._left_out(f"rows that are there twice, with the same time, left out: {self.twice:,}")
         if self.ties:
-            note = f"ties, which prefer neither response, left out: {self.ties:,}"
-            draft.faults.append(warning(Location(draft.source), self.columns.label, note))
-            draft.card = msgspec.structs.replace(draft.card, notes=(*draft.card.notes, note))
+            self._left_out(f"ties, which prefer neither response, left out: {self.ties:,}", self.columns.label)
+
+    def _is_there(self, row: Row) -> bool:
+        """Whether bad rows are skipped and this one was there before, to the letter and to the time.
+
+        Without a time, it may be a second judgement, which says how far people agree with themselves.
+        """
+        if not self.columns.skips_bad or self.columns.date is None:
+            return False
+        key = hashlib.sha256(repr(row).encode("utf-8", "surrogatepass")).digest()
+        there = key in self.seen
+        self.seen.add(key)
+        self.twice += there
+        return there
+
+    def _skip(self, faults: Sequence[Fault]) -> None:
+        """Leave out the rows that cannot be used, unless these are most: then it is the reading that is wrong."""
+        draft = self.draft
+        rows = len(faults) + len(draft.comparisons) + self.ties
+        if len(faults) > rows / 2:
+            message = f"bad={SKIP} would leave out {len(faults):,} of {rows:,} rows; look at the columns and labels"
+            draft.faults += [*faults, error(self.table, None, message)]
+        elif faults:
+            draft.skipped = [msgspec.structs.replace(fault, severity="warning") for fault in faults]
+            self._left_out(f"rows that cannot be used, left out: {len(faults):,}")
+
+    def _left_out(self, note: str, field: str | None = None) -> None:
+        draft = self.draft
+        draft.faults.append(warning(self.table, field, note))
+        draft.card = msgspec.structs.replace(draft.card, notes=(*draft.card.notes, note))
 
     def _add(self, row: Row, place: Location) -> None:
-        columns = self.columns
+        columns, held = self.columns, self.texts.setdefault
         preferred = self._preferred(row)
-        prompt, *responses = _texts(row, columns)
+        prompt, *responses = [held(text, text) for text in _texts(row, columns)]
         number = len(self.draft.comparisons)
         user_id = f"{NOBODY}{number}" if columns.user is None else _text_id(row.get(columns.user), columns.user)
+        user_id = held(user_id, user_id)
         own_id = row.get(columns.id) if columns.id else None
         moment = _moment(row.get(columns.date), columns.date) if columns.date else None
+        moment = moment and held(moment, moment)
         if preferred == TIE:
             self.ties += 1
             return
+        if responses[0] == responses[1]:
+            raise FieldError(columns.second, f"is the same text as {columns.first!r}, so nothing was chosen")
         judgement = Judgement(
             prompt=prompt,
             responses=tuple(responses),
@@ -155,6 +199,7 @@ class _Rows:
             sequence=None if columns.date else number,
         )
         category, group = (_optional(row.get(name)) if name else None for name in (columns.category, columns.group))
+        category, group = category and held(category, category), group and held(group, group)
         self.draft.comparisons.append((comparison_of(judgement, user_id, category=category, group=group), place))
         _, choices, traits = self.users.setdefault(user_id, (place, [], {}))
         if columns.user is not None:

@@ -48,7 +48,7 @@ def read_facts(file: Path) -> dict[str, ModelFacts]:
             content = tomllib.load(stream)
     except OSError as error:
         raise PalateError(f"cannot read {file}: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise PalateError(f"{file} is not TOML: {error}") from error
     faults = [f"unknown key {key!r}. The file holds [[models]] tables only." for key in content if key != "models"]
     tables = content.get("models", [])

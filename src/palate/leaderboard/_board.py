@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from palate.evaluation import Mask, RatedItem, Ratings, groupings, shown_groups,
 from palate.leaderboard._about import ModelFacts
 from palate.leaderboard._entries import BoardRun, Entry
 from palate.leaderboard._ranks import FEWEST_USERS, Rank, Ranking, rank_models
-from palate.records import Card, PalateError
+from palate.records import Card, PalateError, without_folders
 from palate.report import Finding, count, percent
 from palate.runs import Progress
 from palate.stats import (
@@ -239,18 +238,6 @@ def _names(entries: Mapping[str, Entry], sources: Mapping[str, list[BoardRun]]) 
         alone = [name for name, among in called if name and among.count(name) == 1]
         names[entry.id] = alone[0] if alone else f"{label} ({run}, {entry.id[:4]})"
     return names
-
-
-_PATH = re.compile(r"(?<![\w/])(?:~|\.{1,2})?/(?:[^/\s,()]+/)*([^/\s,()]+)")
-
-
-def without_folders(text: str) -> str:
-    """A name without the folders of a path in it, which are nobody else's business.
-
-    >>> without_folders("personal:/home/ann/models/per-user"), without_folders("hf:org/name")
-    ('personal:per-user', 'hf:org/name')
-    """
-    return _PATH.sub(r"\1", text)
 
 
 def _parts(ratings: Ratings) -> list[Part]:

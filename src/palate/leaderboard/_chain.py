@@ -35,7 +35,7 @@ def chain_of(run: Run[Any]) -> Chain:
 
 
 def link_of(file: Path, lines: int | None = None) -> Link:
-    """The link after so many lines of a file, or after all of its whole lines; none of a file that is not there."""
+    """The link after the first `lines` lines of a file, or after all whole lines; empty for a missing file."""
     link, count = b"", 0
     try:
         with file.open("rb") as stream:

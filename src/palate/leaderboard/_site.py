@@ -32,14 +32,13 @@ from palate.leaderboard._board import (
     benchmark_board,
     board_findings,
     full_names,
-    without_folders,
 )
 from palate.leaderboard._chain import seal_of
 from palate.leaderboard._entries import BoardRun, Entry, board_items, find_runs, items_digest, read_entries
 from palate.leaderboard._exports import BoardSummary, board_csv, board_document, board_summary, model_index
 from palate.leaderboard._items import CHUNK, outcomes, write_items, write_ratings, write_script, write_seen
 from palate.leaderboard._manifest import Event, Standing, append_events, plan_events, read_manifest
-from palate.records import Card, PalateError
+from palate.records import Card, PalateError, without_folders
 from palate.report import Document, count, page_asset, page_templates
 from palate.runs import Progress, file_name, no_progress, open_run, write_whole
 from palate.stats import Figure, PairedTest
@@ -214,7 +213,7 @@ def _drafts(folder: Path) -> Iterator[Path]:
         yield draft
     except OSError as error:
         raise PalateError(
-            f"cannot write to {folder}: {error.strerror or error}. Choose another place with --out."
+            f"cannot write to {folder}: {error.strerror or error}. Choose another place with --output."
         ) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -12,6 +12,7 @@ from palate import __version__
 from palate.personal import state_of
 from palate.privacy._export_runs import RunExport, export_runs
 from palate.privacy._person import Person
+from palate.privacy._pushed import pushes_of, read_pushes
 from palate.records import Benchmark, Card, Comparison, Completion, PalateError, User
 from palate.runs import Progress
 
@@ -68,5 +69,14 @@ def export_user(
         offered_to_others=offered,
         runs=held,
         models={str(folder): state for folder in every if (state := state_of(folder, user)) is not None},
-        notes=[*notes, *(SHARED.format(path=folder) for folder in every)],
+        notes=[*notes, *(SHARED.format(path=folder) for folder in every), *_pushed(benchmark, runs)],
     )
+
+
+def _pushed(benchmark: Benchmark, runs: Sequence[Path]) -> list[str]:
+    """What of it was sent to a hub, where its content or the folder of a run is known there."""
+    if not (every := read_pushes()):
+        return []
+    found = [one for one in every if one.what == "benchmark" and one.content_hash == benchmark.content_hash]
+    found += [one for folder in runs for one in pushes_of(folder)]
+    return list(dict.fromkeys(f"{one.sentence}, with what is held on this user there" for one in found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +16,9 @@ from palate.privacy._benchmark_folder import check_folder, erase_from_folder
 from palate.privacy._journal import Journal, erasing, keep, read_journals, sync
 from palate.privacy._person import Person
 from palate.privacy._places import Place, Tally, linked_files
+from palate.privacy._pushed import pushes_of, read_pushes
 from palate.privacy._receipt import Receipt, write_receipt
-from palate.privacy._rewrite_lines import FileChange, read_rows, refuse_read_only, remove_drafts, sha256
+from palate.privacy._rewrite_lines import FileChange, each_row, refuse_read_only, remove_drafts, sha256
 from palate.privacy._run_folder import (
     REPORTS,
     erase_from_run,
@@ -27,19 +29,31 @@ from palate.privacy._run_folder import (
 )
 from palate.privacy._traces import TraceSearch, searched_files, traces_of
 from palate.records import PalateError, unfinished_erasures
-from palate.runs import Progress, open_run, shards_beside
+from palate.runs import Progress, hold_run, open_run, shards_beside
+from palate.storage import address_of, held_copies, kept_copies, push_all, remove_abandoned, remove_drafts_here, url_of
 
 SHARED = (
     "the shared part of {path} was learned from this user's choices too, and a trace of them stays in its numbers "
     "until it is trained again"
 )
 MARKS = "marks of this user's choices may be left in {path}: without --data it is not known which they are"
+AROUND = "the run {run}, which trained {path}, was not searched: it keeps items and ratings; name it with --run"
 ANSWERS = (
     "answers of language models are kept under hashes of their requests, so those about this user cannot be told "
     "from others; they were kept because --keep-answers was given"
 )
 DISK = "copies elsewhere (backups, snapshots, version control, unused blocks of a disk) are out of reach of palate"
 
+
+VERSIONS = {
+    True: "{url}: the bucket keeps old versions of objects, and those still hold the user. Delete them with the "
+    "store's own tools, or let a lifecycle rule do it",
+    None: "{url}: palate cannot tell whether this store keeps old versions of objects; those would still hold the user",
+}
+KEPT_COPY = (
+    "the working copy {path} was left by a process that was stopped. {url} itself was not searched, so name it, too: "
+    "{option} {url}"
+)
 
 PENDING = "The erasure is written down, and the next palate command finishes it."
 GONE = "{path} was not there any more when an interrupted erasure was finished"
@@ -66,13 +80,16 @@ def forget(
     users = [users] if isinstance(users, str) else list(dict.fromkeys(users))
     data, runs, models = ([folder.resolve() for folder in folders] for folders in (data, runs, models))
     if dry_run:
-        return _plan(users, names, data, runs, models, keep_answers, progress).receipt
+        planned = _plan(users, names, data, runs, models, keep_answers, progress)
+        return _addressed(planned.receipt, planned.held)
     for done in finish_erasures(names, progress):
-        asked_for = {str(folder) for folder in (*data, *runs, *models)}
+        asked_for = {address_of(folder) for folder in (*data, *runs, *models)}
         if done.users == [names.user(user) for user in users] and asked_for <= {place.path for place in done.places}:
             if receipt is not None:
                 write_receipt(done, receipt)
             return done
+    remove_abandoned()
+    remove_drafts_here()
     planned = _plan(users, names, data, runs, models, keep_answers, progress)
     where = str(receipt.resolve()) if receipt is not None else None
     journal = msgspec.structs.replace(planned, receipt_file=where)
@@ -103,6 +120,9 @@ def _plan(
 ) -> Journal:
     """What would be erased, worked out without touching anything."""
     report = progress or (lambda what, done, total: None)
+    kept = kept_copies()
+    runs = [*runs, *(copy for copy in kept if (copy / "settings.json").is_file())]
+    data = [*data, *(copy for copy in kept if (copy / "users.jsonl").is_file())]
     runs = list(dict.fromkeys([*runs, *(shard for folder in runs for shard in shards_beside(folder))]))
     opened = [open_run(folder, check=False) for folder in runs]
     tables = [run for run in opened if run.experiment.parts(run)]
@@ -110,7 +130,8 @@ def _plan(
     parts = [part for run in tables for part in run.experiment.parts(run)]
     runs = list(dict.fromkeys([*(run.folder for run in opened if run not in (*tables, *named)), *parts]))
     holding = [*runs, *(table.folder for table in tables)]
-    models = [*models, *(file.parent for run in holding for file in sorted(run.glob("models/**/model.json")))]
+    within = (file.parent for run in holding for file in sorted(run.glob("models/**/model.json")))
+    models = list(dict.fromkeys([*models, *within]))
     beside = (folder for run in runs for folder in shared_samples(run))
     samples = list(dict.fromkeys([*(run.folder for run in named), *beside]))
     steps = 3 + len(data) + len(runs) + len(samples) + len(models)
@@ -130,20 +151,20 @@ def _plan(
         own = [file for file in place.files if Path(file.path).name not in REPORTS]
         reports = [FileChange(path=str(file), before=hash, after=hash) for file, hash in reports_of(table).items()]
         places.append(msgspec.structs.replace(place, files=[*own, *reports]))
-    places += [_erase_from_model(folder, person, data, write=False) for folder in models]
+    places += [_with_run(_erase_from_model(folder, person, data, write=False), holding) for folder in models]
     # A profile is read with and without the words that introduce it, as in `This user values: calm`.
     bare = [text.partition(mark)[2] for text in profile_texts for mark in (":\n", ": ")]
     gone = sorted({*person.texts, *profile_texts, *filter(None, bare)})
     places.append(_erase_vectors(gone, write=False))
     places.append(_erase_answers(write=False, keep=keep_answers))
     places += [erase_from_folder(folder, person, write=False) for folder in data]
-    places = [_with_links(place) for place in places]
+    places = [_with_pushes(_with_links(_with_store(place, kept))) for place in places]
     receipt = Receipt(
         users=[names.user(user) for user in users],
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         dry_run=True,
         places=places,
-        not_erased=[*(reason for place in places for reason in place.left), DISK],
+        not_erased=[*dict.fromkeys(reason for place in places for reason in place.left), DISK],
         retrain=list(dict.fromkeys(_retrain(folder, data) for folder in models)),
         words=traces,
         vectors=sorted(names.digest("vector", text_hash(text).hex()) for text in person.texts),
@@ -158,6 +179,7 @@ def _plan(
         keep_answers=keep_answers,
         receipt=receipt,
         receipt_file=None,
+        held=[str(folder) for folder in held_copies()],
     )
 
 
@@ -168,6 +190,8 @@ def _finish(file: Path, journal: Journal, names: Pseudonyms, progress: Progress 
     """
     report = progress or (lambda what, done, total: None)
     planned = journal.receipt.places
+    for held in journal.held:
+        hold_run(Path(held))
     places = []
     for place in planned:  # tables are built from runs, and no report may tell meanwhile of what is gone
         for stale in _reports(place):
@@ -182,8 +206,11 @@ def _finish(file: Path, journal: Journal, names: Pseudonyms, progress: Progress 
         journal.receipt,
         dry_run=False,
         places=places,
-        not_erased=[*(reason for place in places for reason in place.left), DISK],
+        not_erased=[*dict.fromkeys(reason for place in places for reason in place.left), DISK],
     )
+    report("uploading", len(planned), len(planned) + 1)
+    push_all()
+    receipt = _addressed(receipt, journal.held)
     if journal.receipt_file is not None:
         write_receipt(receipt, Path(journal.receipt_file))
     file.unlink()
@@ -191,10 +218,50 @@ def _finish(file: Path, journal: Journal, names: Pseudonyms, progress: Progress 
     return receipt
 
 
+def _with_run(model: Place, named: Sequence[Path]) -> Place:
+    """Whoever names a model that lies in a run may take the run for erased, too."""
+    path = Path(model.path)
+    run = next((folder for folder in path.resolve().parents if (folder / "settings.json").is_file()), None)
+    if run is None or run in [folder.resolve() for folder in named]:
+        return model
+    return msgspec.structs.replace(model, left=[*model.left, AROUND.format(run=run, path=path)])
+
+
 def _with_links(place: Place) -> Place:
     path = Path(place.path)
     linked = linked_files(path) if path.is_dir() and place.kind != "vectors" else []
     return msgspec.structs.replace(place, left=[*place.left, *linked])
+
+
+def _with_store(place: Place, kept: Sequence[Path]) -> Place:
+    """What a store may keep of the user where palate does not reach."""
+    path = Path(place.path)
+    if path in kept:
+        option = "--data" if place.kind == "benchmark" else "--run"
+        reason = KEPT_COPY.format(path=path, url=url_of(path), option=option)
+    elif path in (held := held_copies()) and (keeps := held[path].keeps_versions()) is not False:
+        reason = VERSIONS[keeps].format(url=url_of(path))
+    else:
+        return place
+    return msgspec.structs.replace(place, left=[*place.left, reason])
+
+
+def _addressed(receipt: Receipt, held: Sequence[str]) -> Receipt:
+    """The receipt as it can be read anywhere: what was erased in a bucket is called by its address."""
+    text = msgspec.json.encode(receipt).decode()
+    for folder in held:
+        text = re.sub(rf"{re.escape(folder)}(?![\w.-])", lambda found: address_of(Path(found[0])), text)
+    return msgspec.json.decode(text, type=Receipt)
+
+
+def _with_pushes(place: Place) -> Place:
+    """With what was pushed to a hub from there, or of the benchmark that a run is about."""
+    path = Path(place.path)
+    if place.kind not in ("benchmark", "run") or not read_pushes():
+        return place
+    run = open_run(path, check=False).settings if place.kind == "run" else None
+    pushed = pushes_of(path, [run.content_hash if run else load_benchmark(path).content_hash])
+    return msgspec.structs.replace(place, left=[*place.left, *(one.out_of_reach for one in pushed)])
 
 
 def _reports(place: Place) -> dict[Path, str | None]:
@@ -242,7 +309,8 @@ def _gather(
     known: set[object] = set(person.known)
     for folder in (*runs, *elsewhere):
         for file in sorted(folder.glob("*.jsonl")):
-            read_rows(file)
+            for _ in each_row(file):
+                pass
     for folder in runs:
         run = open_run(folder)
         for user in users:

@@ -36,6 +36,8 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt
     """The places with what each held before."""
     receipt_file: str | None
+    held: list[str] = []
+    """Working copies of folders in a bucket, where the same is erased."""
     format: int = FORMAT
 
     @property

@@ -100,6 +100,25 @@ class _Texts:
         self.choices.add(choice_of(choice.prompt, choice.responses))
 
 
+def quotation_search(texts: Iterable[str]) -> Callable[[str], bool]:
+    """Whether a text holds one of these, each of `SHORTEST` characters or more: one look, however many they are.
+
+    >>> holds = quotation_search(["I keep bees on the roof.", "I keep bees on the lawn."])
+    >>> [holds(text) for text in ("They said: I keep bees on the lawn. Really?", "I keep bees on the moon.")]
+    [True, False]
+    """
+    beginnings: dict[str, list[str]] = {}
+    for text in texts:
+        beginnings.setdefault(text[:SHORTEST], []).append(text)
+
+    def holds(text: str) -> bool:
+        places = range(len(text) - SHORTEST + 1) if beginnings else ()
+        begun = (place for place in places if text[place : place + SHORTEST] in beginnings)
+        return any(text.startswith(tuple(beginnings[text[place : place + SHORTEST]]), place) for place in begun)
+
+    return holds
+
+
 def private_facts(privileged: Privileged) -> Iterator[str]:
     """Every text of the narrative and the rubric."""
     if privileged.narrative:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from palate.privacy._places import Place
 from palate.privacy._traces import Trace, TraceSearch, searched_files
 from palate.records import PalateError
 from palate.runs import Progress
+from palate.storage import address_of, folder_to_read, is_empty, is_url
 
 FORMAT = 1
 
@@ -75,29 +77,41 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         return not self.found
 
 
-def check_receipt(receipt: Receipt, user: str, names: Pseudonyms, progress: Progress | None = None) -> Checked:
-    """TraceSearch every place of the receipt again for the id and the words."""
-    if names.user(user) not in receipt.users:
+def check_receipt(
+    receipt: Receipt, users: str | Sequence[str], names: Pseudonyms, progress: Progress | None = None
+) -> Checked:
+    """Search every place of the receipt again for the ids of these users, and for the words of all it is about."""
+    users = [users] if isinstance(users, str) else users
+    if not {names.user(user) for user in users} <= {*receipt.users}:
         raise PalateError(
-            "the receipt is about another user, or was made with another key; give the same user and the same key "
+            "the receipt is about another user, or was made with another key; give the same users and the same key "
             "(PALATE_PSEUDONYM_KEY or the key file)"
         )
-    search = TraceSearch([user], receipt.words, names)
-    files = [file for place in receipt.places for file in _files(place)]
+    search = TraceSearch(users, receipt.words, names)
+    places = [_here(place) for place in receipt.places]
+    files = [file for place in places for file in _files(place)]
     found = []
     for number, file in enumerate(files):
         if progress:
             progress(f"searching {file.name}", number, len(files))
         one = search.file(file)
-        found += [one] if one.ids or one.texts else []
-    for place in receipt.places:
+        found += [msgspec.structs.replace(one, path=address_of(file))] if one.ids or one.texts else []
+    for place in places:
         if place.kind == "vectors" and Path(place.path).is_dir():
             wanted = set(receipt.vectors)
             kept = sum(names.digest("vector", key.hex()) in wanted for key in texts_with_vectors(Path(place.path)))
             found += [Trace(path=place.path, ids=0, texts=kept)] if kept else []
     caches = ("vectors", "answers")  # they come and go
-    missing = [place.path for place in receipt.places if place.kind not in caches and not Path(place.path).exists()]
+    missing = [place.path for place in places if place.kind not in caches and not Path(place.path).exists()]
     return Checked(files=len(files), missing=missing, found=found)
+
+
+def _here(place: Place) -> Place:
+    """The place, or a copy of it where it lies in a bucket; as it is called where nothing is there any more."""
+    if not is_url(place.path):
+        return place
+    path = Path(place.path) if is_empty(place.path) else folder_to_read(place.path)
+    return msgspec.structs.replace(place, path=str(path))
 
 
 def _files(place: Place) -> list[Path]:

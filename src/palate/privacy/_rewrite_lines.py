@@ -10,6 +10,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -57,45 +58,66 @@ def read_rows(file: Path) -> list[Row]:
 
     Raises PalateError with file and line number where another line cannot be read: it may be anybody's.
     """
-    return [row for _, row in _rows(file) if row is not None] if file.is_file() else []
+    return list(each_row(file))
+
+
+def each_row(file: Path) -> Iterator[Row]:
+    """The same, one at a time: a ledger may have millions."""
+    yield from (row for _, row in _rows(file) if row is not None) if file.is_file() else ()
 
 
 def rewrite(file: Path, change: Change, *, write: bool, keep_empty: bool = False) -> FileChange | None:
     """Put every row through `change`; rows that stay as they are stay byte for byte. None where nothing changed."""
     if not file.is_file():
         return None
-    lines: list[bytes] = []
-    changed = False
-    for line, row in _rows(file):
-        new = None if row is None else change(row)
-        if new is row and row is not None:
-            lines.append(line)
-            continue
-        changed |= bool(line.strip())
-        if new is not None:
-            lines.append(msgspec.json.encode(new))
-    if not changed:
-        return None
-    before = sha256(file)
-    if write:
-        if lines or keep_empty:
-            replace(file, b"".join(line + b"\n" for line in lines))
-        else:
+    changed, empty = False, True
+
+    def lines() -> Iterator[bytes]:
+        nonlocal changed, empty
+        for line, row in _rows(file):
+            new = None if row is None else change(row)
+            if new is not row or row is None:
+                changed |= bool(line.strip())
+                line = b"" if new is None else msgspec.json.encode(new)
+            if new is not None:
+                empty = False
+                yield line + b"\n"
+
+    with _draft(file, lines()) if write else nullcontext() as draft:
+        if draft is None:
+            for _ in lines():
+                pass
+        if not changed:
+            return None
+        before = sha256(file)
+        if draft is not None and empty and not keep_empty:
             file.unlink()
+        elif draft is not None:
+            draft.replace(file)
     return FileChange(path=str(file), before=before, after=sha256(file))
 
 
 def replace(file: Path, content: bytes) -> None:
     """Write a file so that the old one stands until the new one is on the disk; permissions stay."""
+    with _draft(file, [content]) as draft:
+        draft.replace(file)
+
+
+@contextmanager
+def _draft(file: Path, content: Iterable[bytes]) -> Iterator[Path]:
+    """What a file shall hold, on the disk beside it; what has not taken its place at the end is removed."""
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     draft = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(gzip.compress(content, mtime=0) if file.suffix == ".gz" else content)
+            if file.suffix == ".gz":
+                stream.write(gzip.compress(b"".join(content), mtime=0))
+            else:
+                stream.writelines(content)
             stream.flush()
             os.fsync(stream.fileno())
         draft.chmod(file.stat().st_mode & 0o777)
-        draft.replace(file)
+        yield draft
     finally:
         draft.unlink(missing_ok=True)
 
@@ -107,22 +129,28 @@ def remove_drafts(folder: Path, names: Iterable[str]) -> None:
             draft.unlink()
 
 
-def _content(file: Path) -> bytes:
-    content = file.read_bytes()
-    return unpack(content, file) if file.suffix == ".gz" else content
+def _lines(file: Path) -> Iterator[bytes]:
+    if file.suffix == ".gz":
+        yield from unpack(file.read_bytes(), file).splitlines()
+        return
+    with file.open("rb") as stream:
+        yield from (line.rstrip(b"\r\n") for line in stream)
 
 
 def _rows(file: Path) -> Iterator[tuple[bytes, Row | None]]:
     """Every line with what it says; a torn last one says nothing."""
-    lines = _content(file).splitlines()
-    for number, line in enumerate(lines, start=1):
-        row = None
+    lines = _lines(file)
+    line = next(lines, None)
+    number = 0
+    while line is not None:
+        following, number, row = next(lines, None), number + 1, None
         try:
             row = msgspec.json.decode(line, type=Row)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            if number < len(lines):
+            if following is not None:
                 raise bad_line(file, number, fault_of(line, error)) from error
         yield line, row
+        line = following
 
 
 def dropped_lines(folder: Path) -> dict[Path, int]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from palate.privacy._person import Person
+from palate.privacy._person import Person, quotation_search
 from palate.privacy._places import Kind, Place, Renaming, Tally, erase_dropped_lines
-from palate.privacy._rewrite_lines import FileChange, Row, mentions, read_rows, remove_drafts, rewrite, sha256
+from palate.privacy._rewrite_lines import FileChange, Row, each_row, mentions, remove_drafts, rewrite, sha256
 from palate.runs import BAD, COMMAND, FINISHED, About, Ledger, Run, locked, open_run, write_report
 from palate.runs import REPORTS as WRITTEN_REPORTS
 
@@ -29,7 +30,7 @@ def owners(run: Run[Any]) -> Iterator[tuple[str, str]]:
     """The items of a run and whose they are."""
     for ledger in run.ledgers:
         if ledger.about == "items":
-            for row in read_rows(run.folder / ledger.name):
+            for row in each_row(run.folder / ledger.name):
                 yield str(row.get("id")), str(row.get("user_id"))
 
 
@@ -42,7 +43,7 @@ def shown_in_run(run: Run[Any], users: Collection[str]) -> set[object]:
             with file.open("rb") as stream:
                 for line in filter(may_name, stream):
                     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # a torn last line
-                        found.update(_named(msgspec.json.decode(line)).intersection(users))
+                        found.update(named_in(msgspec.json.decode(line)).intersection(users))
     return found
 
 
@@ -68,18 +69,22 @@ def erase_from_run(
 
 
 class _Erasure:
-    """What every ledger of a run shall hold, worked out before anything is written."""
+    """What every ledger of a run shall hold, worked out before anything is written. Lines are read again rather than
+    kept: a run may have millions, and few of them change."""
 
     def __init__(self, run: Run[Any], person: Person) -> None:
         self._run, self._person = run, person
         self._counts: Counter[str] = Counter()
         self._texts: list[str] = []
-        self._before = {ledger.name: read_rows(run.folder / ledger.name) for ledger in run.ledgers}
-        items = self._about("items")
-        known = {str(row.get("id")) for row in items}
-        own = {str(row.get("id")) for row in items if row.get("user_id") in person.ids or person.is_in(texts_of(row))}
-        self._items = own | (person.items - known)  # samples do not say whose they are
-        self._rename = Renaming(self._items, (row for row in items if str(row.get("id")) not in own))
+        self._holds_quotation = quotation_search(person.wrote)
+        elsewhere, own = set(person.items), set()
+        for row in self._about("items"):
+            id = str(row.get("id"))
+            elsewhere.discard(id)
+            if row.get("user_id") in person.ids or person.is_in(texts_of(row)):
+                own.add(id)
+        self._items = own | elsewhere  # samples do not say whose they are
+        self._rename = Renaming(self._items, (row for row in self._about("items") if str(row.get("id")) not in own))
         quoting = {str(row.get("key")) for row in self._about("parts") if self._quotes(row)}
         self._views = {
             shown_by(row)
@@ -92,15 +97,19 @@ class _Erasure:
         self._lost: dict[str, set[Hashable]] = {}
         self._shown: set[str] = set()
         """Parts of profiles that a view still shows."""
-        self._after: dict[str, list[Row | None]] = {}
+        self._after: dict[str, dict[int, Row | None]] = {}
+        """By ledger and number of the line, those that change or go."""
         for ledger in sorted(run.ledgers, key=lambda ledger: ledger.about == "parts"):  # after the views
-            after = [self._changed(ledger, row) for row in self._before[ledger.name]]
-            self._after[ledger.name] = after
-            if ledger.about == "views":
-                self._shown.update(key for row in after if row is not None for key in _parts(row))
+            changes = self._after[ledger.name] = {}
+            for number, row in enumerate(each_row(run.folder / ledger.name)):
+                after = self._changed(ledger, row)
+                if after is not row and after != row:
+                    changes[number] = after
+                if ledger.about == "views" and after is not None:
+                    self._shown.update(_parts(after))
 
     def carry_out(self, reports: Mapping[Path, str | None] | None) -> tuple[Place, list[str]]:
-        """Write it down, with these reports made anew, or say what would be written where there are none.
+        """Write it down, with these reports made again, or say what would be written where there are none.
 
         Old reports go first. What was made goes before what it was made from, and items last: they tell whose
         everything is.
@@ -108,8 +117,7 @@ class _Erasure:
         run, tally, write = self._run, Tally(), reports is not None
         tally.counts = self._counts
         if reports is None:
-            changed = any(self._after[name] != rows for name, rows in self._before.items())
-            reports = reports_of(run) if changed else {}
+            reports = reports_of(run) if any(self._after.values()) else {}
         if write:
             names = [ledger.name for ledger in run.ledgers]
             remove_drafts(run.folder, [*REPORTS, *names, *(name + BAD for name in names)])
@@ -135,8 +143,10 @@ class _Erasure:
             file.unlink()
         return FileChange(path=str(file), before=before, after=None)
 
-    def _about(self, about: About) -> list[Row]:
-        return [row for ledger in self._run.ledgers if ledger.about == about for row in self._before[ledger.name]]
+    def _about(self, about: About) -> Iterator[Row]:
+        for ledger in self._run.ledgers:
+            if ledger.about == about:
+                yield from each_row(self._run.folder / ledger.name)
 
     def _changed(self, ledger: Ledger[Any], row: Row) -> Row | None:
         """The line as it shall stand."""
@@ -183,23 +193,17 @@ class _Erasure:
         return without(row, shown)
 
     def _quotes(self, row: Row) -> bool:
-        wrote = self._person.wrote
-        return bool(wrote) and any(mine in text for text in texts_of(row) for mine in wrote)
+        return any(map(self._holds_quotation, texts_of(row)))
 
 
 def _line(ledger: Ledger[Any], row: Row) -> Any:
     return msgspec.json.decode(msgspec.json.encode(row), type=ledger.line)
 
 
-def _rewrite_as(file: Path, after: Iterable[Row | None], *, write: bool) -> FileChange | None:
-    """Rewrite a file of lines; those that stay the same stay byte for byte."""
-    rows = iter(after)
-
-    def change(row: Row) -> Row | None:
-        new = next(rows)
-        return row if new == row else new
-
-    return rewrite(file, change, write=write, keep_empty=True)
+def _rewrite_as(file: Path, after: Mapping[int, Row | None], *, write: bool) -> FileChange | None:
+    """Rewrite a file of lines, those with these numbers; all others stay byte for byte."""
+    numbers = count()
+    return rewrite(file, lambda row: after.get(next(numbers), row), write=write, keep_empty=True)
 
 
 def reports_of(run: Run[Any]) -> dict[Path, str | None]:
@@ -272,9 +276,9 @@ def texts_of(value: object) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def _named(value: object) -> set[object]:
+def named_in(value: object) -> set[object]:
     """Everybody whom a line names."""
     if isinstance(value, dict):
         own = {value.get("user_id"), value.get("stranger"), *neighbours_of(value)}
-        return own.union(*(_named(inner) for inner in value.values()))
-    return set().union(*(_named(inner) for inner in value)) if isinstance(value, list) else set()
+        return own.union(*(named_in(inner) for inner in value.values()))
+    return set().union(*(named_in(inner) for inner in value)) if isinstance(value, list) else set()

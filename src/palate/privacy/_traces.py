@@ -69,18 +69,16 @@ class TraceSearch:
 
     def file(self, path: Path) -> Trace:
         """How often the id and pieces of texts are in one file."""
+        ids = texts = 0
         try:
-            content = path.read_bytes()
-            if path.suffix == ".gz":
-                content = unpack(content, path)
+            for content in _pieces_of(path):
+                if path.suffix == ".jsonl" and not self._traces and not self._may_name(content):
+                    continue
+                for name, text in _strings(path.name.removesuffix(".gz"), content):
+                    ids += self._names_user(name, text)
+                    texts += self._pieces(text)
         except (OSError, EOFError) as error:
             raise PalateError(f"{path} cannot be searched: {error}") from error
-        if path.suffix == ".jsonl" and not self._traces:
-            content = b"".join(line for line in content.splitlines(keepends=True) if self._may_name(line))
-        ids = texts = 0
-        for name, text in _strings(path.name.removesuffix(".gz"), content):
-            ids += self._names_user(name, text)
-            texts += self._pieces(text)
         return Trace(path=str(path), ids=ids, texts=texts)
 
     def _names_user(self, name: str | None, text: str) -> int:
@@ -101,6 +99,16 @@ def _pattern(ids: Iterable[str]) -> re.Pattern[str]:
     """Finds any of the ids where it stands alone; of none, nothing."""
     either = "|".join(map(re.escape, sorted(ids, key=len, reverse=True)))
     return re.compile(rf"(?<![^\W_])(?:{either})(?![^\W_])" if either else r"(?!)")
+
+
+def _pieces_of(path: Path) -> Iterator[bytes]:
+    """A file whole, or line by line where it may have millions."""
+    if path.suffix == ".jsonl":
+        with path.open("rb") as lines:
+            yield from lines
+    else:
+        content = path.read_bytes()
+        yield unpack(content, path) if path.suffix == ".gz" else content
 
 
 def _strings(name: str, content: bytes) -> Iterator[tuple[str | None, str]]:
