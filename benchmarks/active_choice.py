@@ -96,7 +96,7 @@ def answers_needed(curve: Floats, accuracy: float) -> float:
 
 
 def saved(curves: dict[str, Floats], step: int, seed: int) -> tuple[float, float, float]:
-    """The answers that active choice saves of so many random ones, with the interval over couples."""
+    """How many of the random answers active choice saves, with the interval over couples."""
     place = STEPS.index(step)
 
     def of(weights: Floats) -> float:
@@ -112,7 +112,7 @@ def saved(curves: dict[str, Floats], step: int, seed: int) -> tuple[float, float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, default=120, help="an even number; users come in couples")
-    parser.add_argument("--draws", type=int, default=3, help="how often each user answers anew")
+    parser.add_argument("--draws", type=int, default=3, help="how often each user answers again")
     parser.add_argument("--noise", type=float, default=0.2, help="0.2 is that of the benchmark sim")
     parser.add_argument("--features", default="traits", help="what the model reads of a response")
     parser.add_argument("--seed", type=int, default=5)

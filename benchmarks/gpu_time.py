@@ -116,7 +116,7 @@ def recorded_seconds(action: Work, device: str) -> float:
 
 
 def products(model: Any, passes: Sequence[int], *, joined: bool) -> tuple[Work, float]:
-    """The matrix products of a decoder's layers over passes of so many tokens, and their floating-point operations."""
+    """The matrix products of a decoder's layers over passes, given in tokens, and their floating-point operations."""
     weights: list[list[torch.Tensor]] = []
     for layer in model.base_model.layers:
         attention, mlp = layer.self_attn, layer.mlp

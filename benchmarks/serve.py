@@ -5,6 +5,7 @@
     python benchmarks/serve.py --shape tiny --requests 4096 # a model that costs little: what the server itself takes
     python benchmarks/serve.py --device cuda --shape 8b --requests 2048
     python benchmarks/serve.py --soak 10                    # ten minutes at load: memory, lost and crossed answers
+    python benchmarks/serve.py --replicas 1 2 4             # several servers behind nginx, a thread each
 
 The load is that of a trainer: 64 requests in flight, each with one response, as rollout workers send them; 8 users
 with profiles of `--profile` tokens (1,500), and `--rollouts` responses (16) to a prompt, of `--response` tokens (64,
@@ -12,6 +13,9 @@ from half to one and a half of it), one after another in the queue. Both servers
 their own, one after the other, over HTTP on this machine, with a connection for each client. The other one is FastAPI
 too; one thread of it calls the same `rate` for one request after another. The scores of both are compared, and every
 answer has to carry the id of its request.
+
+With `--replicas`, nginx with the configuration of docs/examples stands in front, and requests are sent twice: a user's
+to the same replica, and each to any. The hit rate is the share of responses for which no profile had to be read.
 """
 
 from __future__ import annotations
@@ -28,13 +32,15 @@ import importlib
 import json
 import os
 import random
+import shutil
+import socket
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import cycle, islice
 from typing import Any
 
@@ -54,6 +60,9 @@ SHAPES: dict[str, dict[str, int]] = {
     "8b": {"hidden_size": 4_096, "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 14_336},
 }
 Request = dict[str, Any]
+Route = Callable[[Request], str]
+"""From a request to what a router sends it by."""
+ROUTER = Path(__file__).parents[1] / "docs/examples/router.conf"
 
 
 def make_classifier(folder: Path, shape: str) -> Any:
@@ -167,7 +176,9 @@ def running(command: Sequence[str], port: int) -> Iterator[int]:
         process.wait()
 
 
-async def load(port: int, requests: Iterator[Request], scores: dict[str, float], tolerance: float) -> tuple[int, int]:
+async def load(
+    port: int, requests: Iterator[Request], scores: dict[str, float], tolerance: float, route: Route | None = None
+) -> tuple[int, int]:
     """Send all requests, 64 at a time; gives how many were answered, and how many with somebody else's id."""
     crossed = answered = 0
 
@@ -175,7 +186,8 @@ async def load(port: int, requests: Iterator[Request], scores: dict[str, float],
         nonlocal answered, crossed
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for request in requests:
-            [rating] = (await post(reader, writer, {"asks": [request]}))["ratings"]
+            header = f"X-Palate-Route: {route(request)}\r\n" if route else ""
+            [rating] = (await post(reader, writer, {"asks": [request]}, header))["ratings"]
             answered += 1
             crossed += rating["id"] != request["id"] or (
                 request["id"] in scores and abs(scores[request["id"]] - rating["scores"][0]) > tolerance
@@ -187,11 +199,11 @@ async def load(port: int, requests: Iterator[Request], scores: dict[str, float],
     return answered, crossed
 
 
-async def post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: Request) -> Any:
+async def post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: Request, header: str) -> Any:
     """One request over an open connection. A client for all purposes takes longer over it than the servers do."""
     body = json.dumps(asked).encode()
     writer.write(f"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n".encode())
-    writer.write(b"Content-Type: application/json\r\n\r\n" + body)
+    writer.write(f"Content-Type: application/json\r\n{header}\r\n".encode() + body)
     head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     answer = await reader.readexactly(int(head.partition("content-length:")[2].split()[0]))
     if " 200 " not in head.splitlines()[0]:
@@ -216,8 +228,71 @@ def measure(
 
 def batches(port: int) -> float:
     """How many batches a server says it has rated; the other one says nothing."""
+    return counted(port, "palate_batch_requests_count")
+
+
+def counted(port: int, name: str) -> float:
+    """One of a server's counters."""
     told = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60).text.splitlines()
-    return sum(float(line.split()[-1]) for line in told if line.startswith("palate_batch_requests_count"))
+    return sum(float(line.split()[-1]) for line in told if line.startswith(name))
+
+
+@contextmanager
+def behind_a_router(command: Sequence[str], port: int, count: int, folder: Path) -> Iterator[Mapping[int, int]]:
+    """So many servers, each with a thread, on the ports after that of nginx; gives their process ids by port."""
+    nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    if nginx is None:
+        raise SystemExit("nginx is not installed: apt-get install nginx-light")
+    head, _, rest = ROUTER.read_text().partition("        server 127.0.0.1:8301")
+    ports = range(port + 1, port + 1 + count)
+    servers = "".join(f"        server 127.0.0.1:{one} max_fails=0;\n" for one in ports)
+    text = f"{head}{servers}{rest.partition('8302 max_fails=0;')[2]}".replace("127.0.0.1:8300", f"127.0.0.1:{port}")
+    (folder / "router.conf").write_text(text)
+    with ExitStack() as stack:
+        found = {one: stack.enter_context(running([*command, "--port", str(one)], one)) for one in ports}
+        router = subprocess.Popen([nginx, "-p", folder, "-c", folder / "router.conf"])
+        stack.callback(router.wait)
+        stack.callback(router.terminate)
+        while httpx.get(f"http://127.0.0.1:{port + 1}/ready").status_code != 200 or not listens(port):
+            time.sleep(0.1)
+        yield found
+
+
+def listens(port: int) -> bool:
+    """Whether anything does."""
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+def replicas(command: Sequence[str], port: int, counts: Sequence[int], requests: Sequence[Request]) -> None:
+    """Throughput, processor time and hit rate, for each number of replicas, by user and at random."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    draw, scores = random.Random(1), dict[str, float]()
+    ways: dict[str, Route] = {
+        "by user": lambda request: str(request["user_id"]),
+        "at random": lambda request: str(draw.random()),
+    }
+    first = 0.0
+    print("replicas  routed     requests/s  ratio  processor s each  requests together  profile hit rate")
+    for count in counts:
+        for way, route in ways.items() if count > 1 else [("by user", ways["by user"])]:
+            with tempfile.TemporaryDirectory() as folder, behind_a_router(command, port, count, Path(folder)) as ids:
+                asyncio.run(load(port, iter(requests[:CLIENTS]), scores, TOLERANCE["float32"], route))  # warm
+                names = ("palate_profiles_read_total", "palate_batch_responses_sum", "palate_batch_requests_count")
+                before = [sum(counted(one, name) for one in ids) for name in names]
+                started, used = time.perf_counter(), sum(map(processor, ids.values()))
+                answered, crossed = asyncio.run(load(port, iter(requests), scores, TOLERANCE["float32"], route))
+                seconds, used = time.perf_counter() - started, sum(map(processor, ids.values())) - used
+                after = [sum(counted(one, name) for one in ids) for name in names]
+            if answered != len(requests) or crossed:
+                raise SystemExit(f"{len(requests) - answered} answers lost, {crossed} crossed or different")
+            read, rated, batched = (now - then for now, then in zip(after, before, strict=True))
+            first = first or answered / seconds
+            print(
+                f"{count:8d}  {way:9s}  {answered / seconds:10.2f}  {answered / seconds / first:5.2f}  "
+                f"{used / answered:16.4f}  {rated / batched:17.1f}  {1 - read / rated:16.0%}",
+                flush=True,
+            )
 
 
 def soak(command: Sequence[str], port: int, requests: Sequence[Request], minutes: float, tolerance: float) -> None:
@@ -273,6 +348,7 @@ def main() -> None:
     parser.add_argument("--profile", type=int, default=1500, help="tokens of a profile")
     parser.add_argument("--response", type=int, default=64, help="tokens of a response, about")
     parser.add_argument("--soak", type=float, metavar="MINUTES")
+    parser.add_argument("--replicas", type=int, nargs="+", metavar="N", help="several servers behind nginx, on a CPU")
     parser.add_argument("--port", type=int, default=8399)
     parser.add_argument("--one-at-a-time", metavar="SPEC", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -295,6 +371,9 @@ def main() -> None:
         tolerance = TOLERANCE["float32" if given.device == "cpu" else "bfloat16"]
         if given.soak:
             soak(batched, given.port, requests, given.soak, tolerance)
+            return
+        if given.replicas:
+            replicas(["-m", "palate", "serve", "--rm", spec], given.port, given.replicas, requests)
             return
         scores: dict[str, float] = {}
         slow, slow_used, _ = measure(single, given.port, requests, scores, tolerance)

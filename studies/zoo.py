@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from statistics import NormalDist
 
-from palate.records import Ask, Rating
+from palate.records import Ask, PalateError, Rating
 from palate.simulate import SimulatedReward, taste_of, utility
 
 Scores = Callable[[str, Sequence[str], Sequence[float]], list[float]]
@@ -52,6 +52,71 @@ class Topics(_Seen):
 
     def __init__(self) -> None:
         super().__init__("topics", _of(lambda name: name.startswith("topic:")))
+
+
+PARTS: dict[str, tuple[str, ...]] = {
+    "shape": ("length", "sentence_length", "reading_ease", "list_form"),
+    "tone": ("formality", "hedging", "sentiment"),
+    "address": ("first_person", "second_person"),
+    "marks": ("questions", "exclamations", "numbers"),
+}
+"""Style in four parts."""
+
+
+class Part(_Seen):
+    """The truth about one of the four parts of style alone."""
+
+    def __init__(self, name: str) -> None:
+        if name not in PARTS:
+            raise PalateError(f"option name={name}: the parts of style are {', '.join(PARTS)}")
+        super().__init__(name, _of(lambda trait: trait in PARTS[name]))
+
+
+class Coarse(_Seen):
+    """The truth as good or bad, without how much."""
+
+    def __init__(self) -> None:
+        super().__init__("coarse", lambda user, responses, whole: [float(score > 0) for score in whole])
+
+
+class Torn(_Seen):
+    """The truth about style, and the opposite of the truth about the topic."""
+
+    def __init__(self) -> None:
+        style, topic = _of(lambda name: not name.startswith("topic:")), _of(lambda name: name.startswith("topic:"))
+
+        def scores(user: str, responses: Sequence[str], whole: Sequence[float]) -> list[float]:
+            both = zip(style(user, responses, whole), topic(user, responses, whole), strict=True)
+            return [one - other for one, other in both]
+
+        super().__init__("torn", scores)
+
+
+class Biased(_Seen):
+    """The truth, and a taste for one trait that is ascribed to everybody."""
+
+    def __init__(self, trait: str, size: str = "2.0") -> None:
+        weight = float(size)
+        utility({trait: weight}, "")  # an unknown trait fails here
+
+        def scores(user: str, responses: Sequence[str], whole: Sequence[float]) -> list[float]:
+            return [score + utility({trait: weight}, text) for score, text in zip(whole, responses, strict=True)]
+
+        super().__init__(f"biased-{trait}-{weight:g}", scores)
+
+
+class Fickle(_Seen):
+    """The truth for most users, and the opposite for the rest, always the same ones; couples go together."""
+
+    def __init__(self, wrong: str = "0.3") -> None:
+        share = float(wrong)
+
+        def scores(user: str, responses: Sequence[str], whole: Sequence[float]) -> list[float]:
+            couple = str(sorted((abs(weight), name) for name, weight in taste_of(user).items()))
+            sign = -1 if NormalDist().cdf(_error(couple)) < share else 1
+            return [sign * score for score in whole]
+
+        super().__init__(f"fickle-{share:g}", scores)
 
 
 class Wrong(_Seen):

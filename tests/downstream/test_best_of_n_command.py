@@ -54,6 +54,7 @@ def test_from_one_end_to_the_other(tiny_models: TinyModels, tmp_path: Path) -> N
     assert {file.name for file in run.iterdir()} == {
         *RAW,
         "settings.json",
+        "spent.json",
         "command.txt",
         "report.html",
         "report.md",

@@ -107,7 +107,7 @@ def test_from_one_end_to_the_other(tiny_models: TinyModels, place: Path, capsys:
     [run] = place.glob("runs/mini-rloo-slow-*")
     made = {file.name for file in run.iterdir()}
     reports = {"report.html", "report.md", "results.csv", "summary.json"}
-    assert made == {*RAW[:-1], "seconds.jsonl", "policy", "command.txt", *reports}
+    assert made == {*RAW[:-1], "seconds.jsonl", "spent.json", "policy", "command.txt", *reports}
     done(*words, "--json")
     said = capsys.readouterr().out
     summary = msgspec.json.decode(said, type=PpoSummary)

@@ -37,6 +37,7 @@ from tiny_models import TinyModels
 pytest.importorskip("torch")
 
 from palate.downstream.ppo._policy_model import open_policy_model
+from palate.downstream.reach import _gradient
 from palate.downstream.reach._gradient import PolicyGradient, ReadText
 from palate.downstream.reach._sketch import SketchedGradient
 
@@ -353,6 +354,7 @@ def test_stopped_after_a_reward_it_goes_on_and_ends_with_the_same_bytes(
 
     folders = []
     for out in (tmp_path / "calm", tmp_path / "stopped"):
+        _gradient._remembered.clear()
         if out.name == "stopped":
             with pytest.raises(KeyboardInterrupt):
                 told(tiny_models.causal(), [TRUE, TURNED], out, limit=12, progress=stop)
@@ -360,6 +362,7 @@ def test_stopped_after_a_reward_it_goes_on_and_ends_with_the_same_bytes(
             assert not REACH.summarise(open_run(folder)).complete
             with (folder / SLOPES.name).open("ab") as stream:
                 stream.write(b'{"policy_view": "val')
+            _gradient._remembered.clear()
         folders.append(Path(told(tiny_models.causal(), [TRUE, TURNED], out, limit=12).run))
     calm, stopped = folders
     for ledger in open_run(calm).ledgers:
@@ -435,9 +438,34 @@ def test_slopes_are_what_a_real_step_does_and_the_weights_come_back_bit_for_bit(
     real = (np.array(new) - np.array(old)) / 1e-5
     assert np.abs(found - real).max() < 0.02 * np.abs(real).max()
     assert np.corrcoef(found, real)[0, 1] > 0.999
+    _gradient._remembered.clear()
     again = gradient.slopes(source, paid, target, lambda part: None)
     assert again.tolist() == found.tolist()
     assert not gradient.slopes(source, 0 * paid, target, lambda part: None).any()
+
+
+def test_what_was_paid_the_same_before_is_not_read_again(
+    tiny_models: TinyModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _gradient._remembered.clear()
+    policy = open_policy_model(f"{tiny_models.causal()},device=cpu")
+    texts, paid, reads = written(), np.random.default_rng(1).normal(size=9), list[object]()
+    read = policy.read
+    monkeypatch.setattr(policy, "read", lambda batch: reads.append(batch) or read(batch))
+
+    def slopes(texts: list[ReadText], paid: Floats, source: range) -> list[float]:
+        gradient = PolicyGradient(policy, texts, temperature=1.0)
+        found: list[float] = gradient.slopes(source, paid, range(9, 18), lambda part: None).tolist()
+        return found
+
+    first = slopes(texts, paid, range(9))
+    count = len(reads)
+    assert count and slopes(texts, paid, range(9)) == first and len(reads) == count
+    others = [*texts[:-1], ReadText(texts[-1].item, texts[-1].prompt, [11])]
+    for changed in ((texts, -paid, range(9)), (texts, paid[:8], range(8)), (others, paid, range(9))):
+        assert slopes(*changed) != first
+        assert len(reads) > count
+        count = len(reads)
 
 
 def test_where_memory_ends_half_as_many_texts_are_read(
@@ -457,7 +485,9 @@ def test_where_memory_ends_half_as_many_texts_are_read(
         return reads(batch)  # type: ignore[arg-type]
 
     monkeypatch.setattr(policy, "read", once)
+    _gradient._remembered.clear()
     found = gradient.slopes(range(9), paid, range(9, 18), lambda part: None)
+    assert failed
     assert np.abs(found - expected).max() < 1e-2 * np.abs(expected).max()
 
 

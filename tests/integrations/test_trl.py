@@ -1,7 +1,8 @@
-"""GRPO with TRL itself, on a tiny policy, with a personal reward from `palate serve`."""
+"""GRPO and RLOO with TRL itself, on a tiny policy, with a personal reward from `palate serve`."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,17 @@ from palate.integrations import trl_reward
 from palate.records import Ask, PalateError, Rating
 from palate.rewards import make_reward_model
 from palate.serve import Profiles, trainer_ask
+from reward_router import router
 from reward_server import reward_server
 from tiny_models import TinyModels
 
 VIEW = "posts:1"
 
 
-def test_grpo_is_paid_what_the_reward_model_says_of_each_users_text(tiny_models: TinyModels, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "replicas"), [("GRPO", 1), ("RLOO", 2)])
+def test_a_trainer_is_paid_what_the_reward_model_says_of_each_users_text(
+    name: str, replicas: int, tiny_models: TinyModels, tmp_path: Path
+) -> None:
     datasets, torch, trl = (pytest.importorskip(name) for name in ("datasets", "torch", "trl"))
     transformers = pytest.importorskip("transformers")
     folder, spec = tiny_models.causal(), f"classifier:{tiny_models.classifier()}"
@@ -30,8 +35,11 @@ def test_grpo_is_paid_what_the_reward_model_says_of_each_users_text(tiny_models:
         "user_id": users,
     }
     paid: list[tuple[str, str, str, float]] = []
-    with reward_server("--rm", spec, "--benchmark", "mini", "--view", VIEW) as server:
-        reward = trl_reward(f"http:{server.address}")
+    with ExitStack() as running:
+        words = ("--rm", spec, "--benchmark", "mini", "--view", VIEW)
+        addresses = [running.enter_context(reward_server(*words)).address for _ in range(replicas)]
+        address = addresses[0] if replicas == 1 else running.enter_context(router(addresses, tmp_path))
+        reward = trl_reward(f"http:{address},by_user=true")
 
         def recorded(prompts: list, completions: list, user_id: list, **columns: object) -> list[float]:
             rewards = reward(prompts=prompts, completions=completions, user_id=user_id, **columns)
@@ -41,10 +49,10 @@ def test_grpo_is_paid_what_the_reward_model_says_of_each_users_text(tiny_models:
 
         policy = transformers.AutoModelForCausalLM.from_pretrained(folder)
         before = policy.get_input_embeddings().weight.detach().clone()
-        trainer = trl.GRPOTrainer(
+        trainer = getattr(trl, f"{name}Trainer")(
             policy,
             reward_funcs=recorded,
-            args=trl.GRPOConfig(
+            args=getattr(trl, f"{name}Config")(
                 output_dir=str(tmp_path),
                 max_steps=3,
                 per_device_train_batch_size=4,

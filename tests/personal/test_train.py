@@ -126,7 +126,8 @@ def test_killed_at_any_moment_it_ends_as_if_undisturbed(tmp_path: Path) -> None:
         process.wait()
     found = json.loads(palate(*words, tmp_path / "killed").stdout)
     assert {one["rm"] for one in found["costs"]} == {"bradley-terry", "per-user"}
-    assert {**found, "run": "", "costs": []} == {**calm, "run": "", "costs": []}
+    differing = {"run": "", "costs": [], "spent": None}
+    assert {**found, **differing} == {**calm, **differing}
     assert Path(found["run"]).name == Path(calm["run"]).name
 
 
@@ -135,7 +136,7 @@ def test_a_trained_model_is_adapted_and_used_like_any_other(tmp_path: Path, caps
     write_benchmark(planted(couples=6, choices=6), tmp_path / "planted")
     summary = train(benchmark, ["per-user"], features="traits", folds=2, out=tmp_path)
     model = Path(summary.run) / "models" / "per-user"
-    run(["adapt", str(model), benchmark, "--user", "user-0-asks", "--out", str(tmp_path / "knows")])
+    run(["adapt", str(model), benchmark, "--user", "user-0-asks", "--output", str(tmp_path / "knows")])
     assert "now knows 12 users" in capsys.readouterr().out
     used = ["--rm", f"personal:{tmp_path / 'knows'}", "--view", "none", "--limit", "20"]
     run(["eval", benchmark, *used, "--out", str(tmp_path / "runs"), "--json"])
@@ -168,7 +169,7 @@ def test_what_a_user_costs_is_told_of_every_model_and_kept_apart(tmp_path: Path)
     folders = [Path(summary.run) for summary in (once, again)]
     files = {file.relative_to(folders[0]) for file in folders[0].rglob("*") if file.is_file()}
     assert Path("costs.jsonl") in files and Path("ratings.jsonl") in files
-    for file in files - {Path("costs.jsonl")}:
+    for file in files - {Path("costs.jsonl"), Path("spent.json")}:
         assert (folders[0] / file).read_bytes() == (folders[1] / file).read_bytes(), file
 
 

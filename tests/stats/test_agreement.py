@@ -236,6 +236,23 @@ def test_the_better_predictor_is_found_and_equal_ones_are_not() -> None:
     assert np.mean(alarms) < 0.17
 
 
+def test_a_predictor_that_is_better_only_once_its_noise_is_taken_off_is_not_called_better() -> None:
+    """What is seen says the opposite, and far enough for a low p if it were not asked which way."""
+    random = np.random.default_rng(5)
+    true = np.sort(random.normal(size=20))
+
+    def measured(name: str, values: Floats, noise: float, seed: int) -> Scores:
+        drawn = values[:, None] + np.random.default_rng(seed).normal(size=(20, 60)) * noise
+        return Scores(name, np.stack([drawn, np.ones_like(drawn)], -1), ratio, people="sim")
+
+    noisy, clean = measured("noisy", true, 6, 55), measured("clean", true + 0.35 * random.normal(size=20), 0.1, 95)
+    outcome = measured("outcome", true, 0.3, 15)
+    seen = [float(stats.spearmanr(one.values, outcome.values)[0]) for one in (noisy, clean)]
+    [found] = compare_predictors([noisy, clean], [outcome])
+    assert found.difference is not None and found.difference > 0 > seen[0] - seen[1]
+    assert found.p == found.q == 1
+
+
 def test_a_predictor_is_no_better_than_itself() -> None:
     scores = [Scores.published(name, [1, 5, 2, 8, 3, 9, 4]) for name in ("a", "b")]
     found = compare_predictors(scores, [Scores.published("y", [1, 2, 3, 4, 5, 6, 7])])[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -24,7 +25,7 @@ from palate.study import StudySummary
 from tiny_models import TinyModels
 
 KILLS = 4
-FILES = {"settings.json", "command.txt", "cells.jsonl", "failures.jsonl", "seconds.jsonl", "models"}
+FILES = {"settings.json", "command.txt", "cells.jsonl", "failures.jsonl", "seconds.jsonl", "spent.json", "models"}
 REPORTS = {"report.html", "report.md", "results.csv", "summary.json"}
 PLUG_INS = """
 import os
@@ -109,6 +110,8 @@ def test_from_one_end_to_the_other(whole: tuple[Path, StudySummary]) -> None:
         assert (cost.tokens > 0) == (cost.measure not in ("bench", "mini"))
     [run] = folder.glob("runs/plan-study-*")
     assert {file.name for file in run.iterdir()} == FILES | REPORTS
+    spent, clock = json.loads((run / "summary.json").read_text())["spent"], json.loads((run / "spent.json").read_text())
+    assert spent["seconds"] == clock["seconds"] and len(spent["models"]) > len(clock["models"])
     assert (run / "models" / "per-user" / "model.json").is_file()
     assert len(list(folder.glob("runs/*/held_out.jsonl"))) == 2 and not list(folder.glob("runs/*/policy"))
 
@@ -346,6 +349,37 @@ def test_only_some_measures_and_models_are_run_when_asked(tmp_path: Path, policy
     assert "3 cells of 7 not run yet: run the same command to go on" in summary.warnings
     done = palate("study", "plan.toml", "--json", cwd=tmp_path)
     assert msgspec.json.decode(done.stdout, type=StudySummary).complete
+
+
+def test_one_more_model_runs_only_what_is_new(tmp_path: Path) -> None:
+    """Also what another command measured before with the same settings is taken as it is. Trained models are part of
+    a study: another study trains its own."""
+    (tmp_path / "own.py").write_text(PLUG_INS)
+    settings = ["--view", "none", "--seed", "0", "--out", "runs"]
+    done = palate("eval", BENCHMARK, "--rm", "./own.py:Shy", *settings, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    before = run_files(tmp_path)
+    (tmp_path / "shy").touch()  # from now on it cannot rate
+    text = model("./own.py:Shy", name="shy") + model("random") + trained("t") + predictor()
+    first = studied(text, tmp_path)
+    assert first.complete
+    after = run_files(tmp_path)
+    assert before.items() <= after.items()
+    second = studied(text + model("longest"), tmp_path)
+    assert second.complete and second.run != first.run
+    added = {file.partition("/")[0] for file in run_files(tmp_path).keys() - after.keys()}
+    assert after.items() <= run_files(tmp_path).items()
+    assert len(added) == 2  # of the new model, and of the one that is trained
+    for entry in ("shy", "random", f"t, {VIEW}"):
+        assert number(second, entry, "bench: accuracy") == number(first, entry, "bench: accuracy")
+
+
+def run_files(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """The ledgers of all runs but studies, with the time at which they were written last."""
+    return {
+        str(file.relative_to(folder / "runs")): (file.read_bytes(), file.stat().st_mtime_ns)
+        for file in folder.glob("runs/sim-*/*.jsonl")
+    }
 
 
 def test_cells_that_are_one_run_wait_for_each_other(tmp_path: Path) -> None:

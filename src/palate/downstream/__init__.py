@@ -2,6 +2,7 @@
 
 from palate.downstream._choice import best_of, chosen_probabilities, divergence_bound
 from palate.downstream._critics import CRITICS, make_critic
+from palate.downstream._held_out_users import HeldOutScore, HeldOutUsers
 from palate.downstream._numbers import ItemNumber, RunNumbers, mean_columns, run_numbers
 from palate.downstream._policy import Drawing
 from palate.downstream._reference import ReferenceCritic
@@ -36,6 +37,8 @@ __all__ = [
     "Drawing",
     "GuideSummary",
     "Guiding",
+    "HeldOutScore",
+    "HeldOutUsers",
     "ItemNumber",
     "PpoSummary",
     "ReachSummary",

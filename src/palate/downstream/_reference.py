@@ -28,14 +28,14 @@ class ReferenceCritic:
     `encoder=none` leaves the embedding out, for machines without torch.
     """
 
-    def __init__(self, measure: str = "rouge1", *, encoder: str = "minilm") -> None:
+    def __init__(self, measure: str = "rouge1", *, encoder: str = "minilm", backend: str = "torch") -> None:
         if measure not in MEASURES:
             raise unknown_name("measure", measure, MEASURES, hint="(in reference:MEASURE)")
         if measure == "embedding" and encoder == WITHOUT:
             raise PalateError("reference:embedding,encoder=none: the embedding needs an encoder, such as minilm")
         self.name = f"reference:{measure}"
         self._measure = measure
-        self._encoder_name = encoder
+        self._encoder_name = encoder if backend == "torch" else f"{encoder},backend={backend}"
         self._words_of = require("rouge_score.tokenizers", "downstream").DefaultTokenizer(use_stemmer=False)
         scorer = require("rouge_score.rouge_scorer", "downstream").RougeScorer
         self._rouge = scorer(["rouge1", "rougeL"], tokenizer=self._words_of)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from palate.downstream._policy import Drawing, write_request
-from palate.engine import Failure, LanguageModel, Written
+from palate.engine import Failure, LanguageModel, Written, at_work, portion
 from palate.records import PalateError, View, running_command
 from palate.report import Document
 from palate.runs import (
@@ -34,6 +34,7 @@ from palate.runs import (
     write_whole,
 )
 from palate.runs._experiment import DEFAULT_READING
+from palate.storage import hold
 from palate.views import Budget, Missing, ViewBuilder, ViewSpec
 
 FEWEST_TEXTS, MOST_TEXTS = 64, 1024
@@ -156,8 +157,9 @@ class SampleSet:
                 step = max(1, texts // self.settings.drawing.samples)
                 some, waiting = waiting[:step], waiting[step:]
                 missing = [item for item in some if item.id not in known]
-                begun = time.monotonic()
-                drawn = dict(zip((item.id for item in missing), self._draw(policy, builder, missing), strict=True))
+                begun, before = time.monotonic(), len(items) - len(waiting) - len(some)
+                with portion(before / len(items), len(some) / len(items)):
+                    drawn = dict(zip((item.id for item in missing), self._draw(policy, builder, missing), strict=True))
                 writer.add(SAMPLES, [line for line in drawn.values() if line.failed is None])
                 if time.monotonic() - begun < QUICK:
                     texts = min(2 * texts, MOST_TEXTS)
@@ -169,7 +171,8 @@ class SampleSet:
         views = builder.build(self.settings.view, items)
         seen = [(item, view) for item, view in zip(items, views, strict=True) if isinstance(view, View)]
         asked = [write_request(policy, item, view, self.settings.drawing, self.settings.seed) for item, view in seen]
-        answers = policy.write([request for request, _, _ in asked])
+        with at_work("policy", policy.name):
+            answers = policy.write([request for request, _, _ in asked])
         lines = {
             item.id: self._line(item, answer, parts, note, view)
             for (item, view), (_, parts, note), answer in zip(seen, asked, answers, strict=True)
@@ -205,6 +208,7 @@ def keep_samples(run: Run[Any], settings: SampleSettings, shard: Path) -> None:
     """Share the samples of a merged run under one policy view; `shard` is the run folder of its first shard."""
     shared = SampleSet(run.folder.parent, settings)
     told, own = (place / "settings.json" for place in (SampleSet(shard.parent, settings).folder, shared.folder))
+    hold(shared.folder)
     if told.is_file() and not own.is_file():  # with the versions that the samples were drawn with
         shared.folder.mkdir(parents=True, exist_ok=True)
         write_whole(own, told.read_bytes())

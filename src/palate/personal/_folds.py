@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 
 import msgspec
@@ -24,6 +25,7 @@ from palate.data import SameTexts, holds, is_short, questions, text_key
 from palate.personal._pairs import Choice
 from palate.records import Benchmark, Comparison, Judgement, PalateError, User, came_before
 
+Numbers = NDArray[np.int64]
 LATER = 0.3
 """The part of each user's items, the latest, on which seen users are asked."""
 PROTOCOLS = "seen, unseen, leave-out:category or leave-out:FIELD"
@@ -41,18 +43,24 @@ class Links:
 
     def of(self, choice: Choice) -> frozenset[str]:
         """Names; two choices that have one in common must not be torn apart."""
-        found: set[str] = set()
-        for text in choice.responses:
-            key = text_key(text)
-            if is_short(key):
-                asked = questions(choice.prompt, choice.responses)
-                found.update(f"answer\x00{question}\x00{key}" for question in asked)
-            else:
-                found.update(f"text\x00{number}" for number in self._texts.like(text))
-        if isinstance(choice, Comparison):
-            found.update(f"item\x00{name}" for name in (choice.id, choice.twin) if name)
-            found.update([f"group\x00{choice.group}"] if choice.group else ())
-        return frozenset(found)
+        long = (text for text in choice.responses if not is_short(text_key(text)))
+        texts = (f"text\x00{number}" for text in long for number in self._texts.like(text))
+        return frozenset((*texts, *_short_answers(choice), *_names(choice)))
+
+
+def _short_answers(choice: Choice) -> Iterator[str]:
+    """Each short response with each form of the question."""
+    for key in map(text_key, choice.responses):
+        if is_short(key):
+            yield from (f"answer\x00{question}\x00{key}" for question in questions(choice.prompt, choice.responses))
+
+
+def _names(choice: Choice) -> Iterator[str]:
+    """A comparison itself, its twin and its group."""
+    if isinstance(choice, Comparison):
+        yield from (f"item\x00{name}" for name in (choice.id, choice.twin) if name)
+        if choice.group:
+            yield f"group\x00{choice.group}"
 
 
 def units(choices: Sequence[Choice]) -> NDArray[np.intp]:
@@ -61,18 +69,29 @@ def units(choices: Sequence[Choice]) -> NDArray[np.intp]:
     The texts of a debate are compared with one another, so a debate is one unit; a question with its answers
     is another. Training on one pair of a unit tells about the texts of its other pairs.
     """
-    links = Links(choices)
+    texts = SameTexts(text for choice in choices for text in choice.responses)
+    holders = np.repeat(np.arange(len(choices)), [len(choice.responses) for choice in choices])
+    long = ~texts.short[texts.given]
     names: dict[str, int] = {}
     places, linked = array("q"), array("q")
-    for place, choice in enumerate(choices):
-        for link in sorted(links.of(choice)):
+    named = ((place, _names(choice)) for place, choice in enumerate(choices))
+    answers = ((place, _short_answers(choices[place])) for place in np.unique(holders[~long]).tolist())
+    for place, links in chain(named, answers):
+        for link in links:
             places.append(place)
-            linked.append(len(choices) + names.setdefault(link, len(names)))
-    component = _components(places, linked, len(choices) + len(names))
+            linked.append(names.setdefault(link, len(names)))
+    # The choices come first, then all texts, then what else ties choices.
+    first, second = len(choices), len(choices) + len(texts.short)
+    one, other = texts.pairs()
+    component = _components(
+        np.concatenate([holders[long], first + one, np.array(places, np.int64)]),
+        np.concatenate([first + texts.given[long], first + other, second + np.array(linked, np.int64)]),
+        second + len(names),
+    )
     return np.unique(component[: len(choices)], return_inverse=True)[1]
 
 
-def _components(ones: Sequence[int], others: Sequence[int], size: int) -> NDArray[np.intp]:
+def _components(ones: Sequence[int] | Numbers, others: Sequence[int] | Numbers, size: int) -> NDArray[np.intp]:
     """For each of the nodes 0 to `size` - 1 a code; the first of the ones and the first of the others have one code,
     and so on, and those that are tied through others."""
     rows, columns = np.array(ones, np.int64), np.array(others, np.int64)
@@ -132,9 +151,13 @@ def make_folds(benchmark: Benchmark, protocol: str = "seen", *, folds: int = 5, 
         raise PalateError(f"there is no protocol {protocol!r}; there are {PROTOCOLS}")
     found = [fold for fold in found if fold.test and fold.train]
     if not found:
+        linked = int(np.bincount(units(benchmark.comparisons)).max())
         raise PalateError(
             f"{benchmark.card.name} cannot be split by {protocol!r}: nothing is left to train on once everything "
-            "that shares a text, group or twin with a test item is taken away"
+            "that shares a text, group or twin with a test item is taken away. Through texts that are the same or "
+            f"nearly, groups and twins, {linked:,} of {len(benchmark.comparisons):,} choices hang together. Train "
+            "with choices between other texts as well; where fixed phrases make texts alike, `palate data check` "
+            "names them"
         )
     return found
 

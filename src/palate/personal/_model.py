@@ -14,7 +14,7 @@ from palate.engine import require
 from palate.personal._features import Features
 from palate.personal._files import ModelFile, ModelTensors, mark, read_model, write_model
 from palate.personal._folds import units
-from palate.personal._method import Method, MethodSettings, method_type, plug_in_source
+from palate.personal._method import OWN_CHOICE, Method, MethodSettings, method_type, plug_in_source
 from palate.personal._pairs import (
     Choice,
     Known,
@@ -195,7 +195,7 @@ class PersonalModel:
         import torch
 
         if mark(ask.prompt, ask.responses) in self._trained:
-            return Rating(unscored="the model was trained on this very choice, so its rating would say nothing")
+            return Rating(unscored=OWN_CHOICE)
         scores = self.method.reward(rows, state).double()
         return Rating(scores=scores.tolist(), probabilities=torch.softmax(scores, 0).tolist(), note=note)
 

@@ -19,6 +19,7 @@ from palate.personal._private import PRIVATE_METHODS, PrivacySettings, standardi
 from palate.personal._tuned import TunedModel
 from palate.personal._user_tokens import UserTokensModel, UserTokensSettings
 from palate.records import Benchmark, Comparison, PalateError, User, parse_spec, unknown_name
+from palate.runs import find_in_run
 
 
 def parse_method(spec: str) -> tuple[str, PrivacySettings | None]:
@@ -125,7 +126,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_personal(folder: str | Path) -> TrainedModel:
-    """The trained model in a folder, as `--rm personal:FOLDER` calls it."""
+    """The trained model in a folder, as `--rm personal:FOLDER` calls it; `latest` may stand for the newest run."""
+    folder = find_in_run(folder)
     tuned: dict[str, type[TrainedModel]] = {"lora": LoraModel, "user-tokens": UserTokensModel}
     return tuned.get(describe_model(Path(folder)).method, PersonalModel).load(folder)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from palate import __version__
+from palate.engine import at_work
 from palate.evaluation import COSTS, EVALUATION, RATINGS, RatedItem, Settings, Summary, rate_comparisons, rated_item
 from palate.personal._costs import measure_cost
 from palate.personal._folds import LATER, Fold, make_folds
@@ -137,15 +138,17 @@ def train(
                         continue
                     if label not in chosen:
                         report(f"choosing settings of {label}", len(done), total)
-                        chosen[label] = recipe.choose(
-                            trainee.method, [_part(one, trainee.users, seed) for one in group]
-                        )
+                        with at_work("training", label):
+                            chosen[label] = recipe.choose(
+                                trainee.method, [_part(one, trainee.users, seed) for one in group]
+                            )
                     tell(f"training {label}")
                     part = _part(fold, trainee.users, seed)
                     # The view `user` may be asked for. This model is not kept, and so what it remembers is not either.
-                    model = recipe.fit(
-                        trainee.method, part.train, part.trained_users, chosen[label], remember=True, report=tell
-                    )
+                    with at_work("training", label):
+                        model = recipe.fit(
+                            trainee.method, part.train, part.trained_users, chosen[label], remember=True, report=tell
+                        )
                     rate(models=[LoadedModel(trainee.settings, model)])
                 for other in others:
                     rate(models=[other])
@@ -232,9 +235,9 @@ def _groups(split: Sequence[Fold]) -> list[Sequence[Fold]]:
     return [split[start : start + size] for start in range(0, len(split), size)]
 
 
-def _tell(report: Progress, where: str, done: Keys, total: int, what: str) -> None:
+def _tell(report: Progress, where: str, done: Keys, total: int, what: str, more: float = 0.0) -> None:
     """Report what is being done and where, with how much is rated."""
-    report(f"{what}, {where}", len(done), total)
+    report(f"{what}, {where}", len(done) + more, total)
 
 
 def _is_pending(label: str, specs: Sequence[ViewSpec], fold: Fold, done: Keys) -> bool:

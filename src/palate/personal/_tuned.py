@@ -23,6 +23,7 @@ from palate.personal._lora_classifier import (
     write_adapter,
 )
 from palate.personal._lora_training import Lesson, Report, Split, inner_split
+from palate.personal._method import OWN_CHOICE
 from palate.personal._pairs import Choice, training_choices
 from palate.records import Ask, Comparison, Judgement, PalateError, Rating, User
 
@@ -119,7 +120,7 @@ class TunedModel(ABC):
         self._require_training()
         new = [ask for ask in asks if mark(ask.prompt, ask.responses) not in self._trained]
         rated = iter(self._rated(new))
-        known = Rating(unscored="the model was trained on this very choice, so its rating would say nothing")
+        known = Rating(unscored=OWN_CHOICE)
         return [known if mark(ask.prompt, ask.responses) in self._trained else next(rated) for ask in asks]
 
     @property

@@ -53,12 +53,14 @@ class Batcher:
         wait: float = 0.005,
         max_responses: int = 256,
         on_batch: Callable[[int, int], None] | None = None,
+        on_read: Callable[[int], None] | None = None,
     ) -> None:
         self.model = model
         self._profiles = profiles
         self._wait = wait
         self._max_responses = max_responses
         self._on_batch = on_batch or (lambda requests, responses: None)
+        self._on_read = on_read or (lambda profiles: None)
         self._waiting: queue.SimpleQueue[PendingRequest | None] = queue.SimpleQueue()
         self._closed = False
         self._last_took = 0.0
@@ -127,7 +129,7 @@ class Batcher:
     def _rate(self, asks: Sequence[Ask]) -> list[Rating]:
         filled = self._profiles.fill(asks) if self._profiles else self._not_ignored(asks)
         ready = [ask for ask in filled if isinstance(ask, Ask)]
-        ratings = iter(rate_together(self.model, ready) if ready else [])
+        ratings = iter(rate_together(self.model, ready, self._on_read) if ready else [])
         return [next(ratings) if isinstance(one, Ask) else one for one in filled]
 
     def _not_ignored(self, asks: Sequence[Ask]) -> list[Ask | Rating]:
@@ -148,14 +150,18 @@ MAX_MERGED_CHARACTERS = 65_536
 """Of the responses in one merged ask: more would not fit one pass of a model on a GPU."""
 
 
-def rate_together(model: RewardModel, asks: Sequence[Ask]) -> list[Rating]:
+def rate_together(
+    model: RewardModel, asks: Sequence[Ask], on_read: Callable[[int], None] = lambda profiles: None
+) -> list[Rating]:
     """What `rate` gives, with asks merged that show the same view and prompt.
 
     Only for models that say `pointwise = True`: their score for a response depends on view, prompt and that
     response alone. A merged rating counts only where it is plain scores. If it has a note, say that the longest
-    response left less room for the view, or no scores at all, each ask is rated alone.
+    response left less room for the view, or no scores at all, each ask is rated alone. `on_read` is told how many
+    times a profile is read for it.
     """
     if not getattr(model, "pointwise", False):
+        on_read(len(asks))
         return rate(model, asks)
     groups = _groups(asks)
     found: dict[int, Rating] = {}
@@ -163,6 +169,7 @@ def rate_together(model: RewardModel, asks: Sequence[Ask]) -> list[Rating]:
     for group, rating in zip(groups, merged, strict=True):
         found.update(_split(asks, group, rating))
     alone = [index for index in range(len(asks)) if index not in found]
+    on_read(len(groups) + len(alone))
     if alone:
         found.update(zip(alone, rate(model, [asks[index] for index in alone]), strict=True))
     return [found[index] for index in range(len(asks))]

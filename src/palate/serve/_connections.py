@@ -15,7 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 KEPT_FREE = 4
-"""Of the files that a process may open, one in so many stays free for models and data."""
+"""Of the files that a process may open, one in this many stays free for models and data."""
 LEAST_FREE = 128
 ACCEPTED_AT_A_TIME = 16
 """asyncio accepts this many before the first of them is looked at, so that they may be too many for a moment."""
@@ -23,7 +23,7 @@ BACKLOG = 2048
 """How many the system holds that are not accepted yet."""
 FEW_BYTES = 64
 MANY_PIECES = 2_048
-"""A body in more pieces than this has to have so many bytes in a piece, in the mean: each piece costs time."""
+"""A body in more pieces than this must have this many bytes a piece on average: each piece costs time."""
 SECONDS_FOR_ANSWER = 60.0
 """A client that does not take a large answer in this time loses it."""
 READ_AT_A_TIME = 16 * 1024

@@ -26,7 +26,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SECONDS_FOR_BODY = 60.0
 BODIES_HELD = 16
-"""Together, the bodies that are held may be as large as so many of the largest."""
+"""All bodies that are held at once may be as large as this many of the largest."""
 GRANT = "palate.grant"
 """Under which a request carries what its token allows."""
 LONGEST_LOGGED = 2_000

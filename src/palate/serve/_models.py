@@ -72,6 +72,7 @@ class Models:
                     wait=wait,
                     max_responses=max_responses,
                     on_batch=partial(metrics.on_batch, model.name),
+                    on_read=metrics.profiles_read.labels(model.name).inc,
                 )
                 self.served.append(Served(number, model, _fingerprint(identity, known), batcher))
         except BaseException:
@@ -119,6 +120,9 @@ class Metrics:
         self.held = Gauge("palate_held_requests", "Requests taken and not yet answered", registry=self.registry)
         self.batch_requests = sizes("palate_batch_requests", "Requests rated together")
         self.batch_responses = sizes("palate_batch_responses", "Responses rated together")
+        self.profiles_read = counter(
+            "palate_profiles_read", "Times a profile was read; fewer than responses", ["model"]
+        )
         self.unscored = counter("palate_unscored", "Asks without scores", ["model"])
         self.failures = counter("palate_failures", "Requests the model failed on", ["model"])
 

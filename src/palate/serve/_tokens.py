@@ -75,7 +75,7 @@ def read_grants(file: Path) -> list[Grant]:
     """
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise PalateError(f"--token-file {file} cannot be read: {error}") from error
     tokens = content.get("token")
     others = sorted(content.keys() - {"token"})

@@ -51,6 +51,12 @@ def pool(seed: int, source: str = "mini", data_dir: Path | None = None) -> list[
     return offers
 
 
+def unedited_pool(seed: int) -> list[Offer]:
+    """Every offer of `mini` as it was written; which posts stand together depends on the seed."""
+    benchmark = load_named("mini")
+    return _without_repeats([*_answers(benchmark), *_past_answers(benchmark), *_posts(benchmark, seed)])
+
+
 def _answers(benchmark: Benchmark) -> list[Offer]:
     """Two answers to one question."""
     return [

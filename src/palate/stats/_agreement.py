@@ -232,8 +232,10 @@ def predictor_difference(
         int(np.count_nonzero(np.abs(one - other) >= abs(reached) - 1e-9))
         for (one, other), reached in ((of_either, difference), (swapped, seen[0] - seen[1]))
     )
+    if difference * (seen[0] - seen[1]) < 0:  # it is not there both times if it turns round
+        as_far = len(swaps)
     # Swapping nobody and swapping everybody are as far by definition.
-    p = float(max(as_far, 2) / len(swaps) if len(swaps) != _SWAPS else (as_far + 1) / (_SWAPS + 1))
+    p = min(1.0, float(max(as_far, 2) / len(swaps) if len(swaps) != _SWAPS else (as_far + 1) / (_SWAPS + 1)))
     limits = [spread.limits("spearman", value, len(first.values)) for spread, value in zip(spreads, seen, strict=True)]
     (low, high, _), (other_low, other_high, _) = limits
     if low is None or high is None or other_low is None or other_high is None:

@@ -101,8 +101,9 @@ class Quantity:
     statistic: Statistic
     within: tuple[float, float] = ANYWHERE
     """The values that are possible at all; limits are cut there."""
-    crossed: Crossed | None = None
-    """Where given, the interval is about new items as well as new users."""
+    crossed: Crossed | Callable[[], Crossed] | None = None
+    """Where given, the interval is about new items as well as new users. A function where it is to be made only while
+    it is needed: it is as long as the items are many, and a table has hundreds of quantities."""
 
 
 @dataclass(frozen=True)
@@ -277,12 +278,13 @@ def _between_items(quantity: Quantity) -> tuple[float, float]:
     """
     if quantity.crossed is None:
         return 0.0, 1
+    crossed = quantity.crossed if isinstance(quantity.crossed, Crossed) else quantity.crossed()
     totals = np.asarray(quantity.totals, dtype=np.float64)
     gradient = _gradient(quantity.statistic, totals.sum(axis=0), 1e-4 * np.sqrt((totals**2).sum(axis=0)))
     between_users, between_units, answers = (
-        float(np.sum((by @ gradient) ** 2)) for by in (totals, quantity.crossed.by_unit, quantity.crossed.by_cell)
+        float(np.sum((by @ gradient) ** 2)) for by in (totals, crossed.by_unit, crossed.by_cell)
     )
-    units = int(np.count_nonzero(quantity.crossed.by_unit.any(axis=1)))
+    units = int(np.count_nonzero(crossed.by_unit.any(axis=1)))
     if units < 2 or not np.isfinite(between_users + between_units):
         return 0.0, 1
     between_units *= units / (units - 1)

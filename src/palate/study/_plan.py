@@ -234,7 +234,7 @@ def read_plan(file: Path) -> Plan:
         raw = tomllib.loads(_text(file), parse_float=_finite)
     except FileNotFoundError:
         raise PalateError(f"there is no plan {file}. Try the one that is built in: palate study {SMALL}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise PalateError(f"{file} cannot be read as TOML: {error}") from error
     faults: list[str] = []
     known = [*Plan.__struct_fields__]

@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from palate.runs import Ledger, Run, RunSettings, file_name
+from palate.runs import Ledger, Run, RunSettings, beside, file_name
 from palate.study._plan import Plan
 
 
@@ -67,5 +67,5 @@ LEDGERS = (CELLS, FAILURES, SECONDS)
 
 def finished(run: Run[StudySettings]) -> dict[str, Path]:
     """The folders of finished cells, by the cells' names, as far as they are there."""
-    beside = run.folder.resolve().parent
-    return {line.cell: beside / line.run for line in run.read(CELLS) if (beside / line.run).is_dir()}
+    folders = {line.cell: beside(run.folder, line.run) for line in run.read(CELLS)}
+    return {cell: folder for cell, folder in folders.items() if folder.is_dir()}

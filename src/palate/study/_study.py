@@ -60,7 +60,7 @@ class Watcher(Protocol):
     def ended(self, cell: Cell, seconds: float, failed: str | None) -> None:
         """A cell is finished, or failed for this reason."""
 
-    def progress(self, what: str, done: int, total: int, /) -> None:
+    def progress(self, what: str, done: float, total: int, /) -> None:
         """What the running cell is doing, where one runs at a time."""
 
 

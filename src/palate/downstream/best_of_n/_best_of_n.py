@@ -24,7 +24,7 @@ from palate.downstream.best_of_n._run import (
     SampleRatingLine,
 )
 from palate.downstream.best_of_n._summary import summarise_best_of_n
-from palate.engine import LanguageModel
+from palate.engine import LanguageModel, telling
 from palate.records import Ask, Benchmark, Critic, Draft, PalateError, Rating, RewardModel, View
 from palate.report import Document
 from palate.runs import (
@@ -59,6 +59,7 @@ from palate.runs import (
     set_up,
     shard_items,
     shard_parent,
+    told_within,
 )
 from palate.runs._experiment import DEFAULT_READING
 from palate.views import ViewSpec, drawn, resolve_views
@@ -123,9 +124,12 @@ def best_of_n(
     run = begin_run(parent, BEST_OF_N, settings, {"items.jsonl": lambda: json_lines(map(prompt_item, items))})
     sets = [SampleSet(parent, sample_settings(settings, settings.policy, drawing, spec)) for spec in shown]
     with run.writing() as opened, finishing_shard(run, share, models):
-        keep_views(opened, setup.builder, (*shown, *seen), own)
         setup = replace(setup, items=own)
-        RatedSamples(setup, seen, drawing, model, sets, models, judge, opened, progress or no_progress).measure()
+        work = RatedSamples(setup, seen, drawing, model, sets, models, judge, opened, progress or no_progress)
+        for some in run.two_passes(own, items):
+            keep_views(opened, setup.builder, (*shown, *seen), some)
+            work.measure(some)
+        work.tell("done")
     return BEST_OF_N.summarise(run)
 
 
@@ -162,40 +166,47 @@ class RatedSamples:
     writer: RunWriter
     progress: Progress
 
-    def measure(self) -> None:
+    def measure(self, items: Sequence[Item]) -> None:
+        """What is missing of these items."""
         for one in self.sets:
-            self._sample(one)
+            self._sample(one, items)
         for one in self.sets:
-            self._rate(one.settings.view.name)
+            self._rate(one.settings.view.name, items)
         for one in self.sets:
-            self._grade(one.settings.view.name)
-        self._tell("done")
+            self._grade(one.settings.view.name, items)
 
-    def _tell(self, what: str) -> None:
+    def tell(self, what: str, more: float = 0.0, /) -> None:
+        """Report what is being done, with how much is done of all items."""
         done = sum(len(self.writer.keys(ledger)) for ledger in (SAMPLES, RATINGS, GRADES))
         each = 2 + len(self.models) * sum(spec.draws for spec in self.views)
-        self.progress(what, done, len(self.sets) * len(self.setup.items) * each)
+        self.progress(what, done + more, len(self.sets) * len(self.setup.items) * each)
 
-    def _sample(self, samples: SampleSet) -> None:
+    def _sample(self, samples: SampleSet, items: Sequence[Item]) -> None:
         name = samples.settings.view.name
-        pending = [item for item in self.setup.items if (name, item.id) not in self.writer.keys(SAMPLES)]
+        pending = [item for item in items if (name, item.id) not in self.writer.keys(SAMPLES)]
         if not pending:
             return
-        what = f"{self.policy.name} writes, seeing {name}"
-        self._tell(what)
-        for lines in samples.draw(self.policy, self.setup.builder, pending):
-            self.writer.add(SAMPLES, lines)
+
+        def what() -> str:
             spent = self.policy.status()
-            self._tell(f"{what} ({spent})" if spent else what)
+            return f"{self.policy.name} writes, seeing {name}" + (f" ({spent})" if spent else "")
+
+        drawn = 0
+        self.tell(what())
+        with telling(lambda share: self.tell(what(), max(0.0, share * len(pending) - drawn))):
+            for lines in samples.draw(self.policy, self.setup.builder, pending):
+                self.writer.add(SAMPLES, lines)
+                drawn += len(lines)
+                self.tell(what())
 
     def _texts(self, policy_view: str, item: Item) -> tuple[str, ...]:
         return self.writer.lines(SAMPLES)[policy_view, item.id].texts
 
-    def _sampled(self, policy_view: str) -> list[Item]:
+    def _sampled(self, policy_view: str, items: Sequence[Item]) -> list[Item]:
         lines = self.writer.lines(SAMPLES)
-        return [item for item in self.setup.items if lines[policy_view, item.id].failed is None]
+        return [item for item in items if lines[policy_view, item.id].failed is None]
 
-    def _rate(self, policy_view: str) -> None:
+    def _rate(self, policy_view: str, items: Sequence[Item]) -> None:
         """All samples of an item are one ask, so that a long profile is read once."""
 
         def line(rm: str, view: str, item: str, draw: int, rating: Rating) -> SampleRatingLine:
@@ -209,21 +220,22 @@ class RatedSamples:
             RATINGS,
             self.models,
             self.views,
-            self._sampled(policy_view),
+            self._sampled(policy_view, items),
             self.setup.builder.build,
             line=line,
             ask=ask,
-            tell=self._tell,
+            tell=self.tell,
             responses=self.drawing.samples,
         )
 
-    def _grade(self, policy_view: str) -> None:
+    def _grade(self, policy_view: str, items: Sequence[Item]) -> None:
         graded = self.writer.keys(GRADES)
-        pending = [item for item in self._sampled(policy_view) if (policy_view, item.id) not in graded]
+        pending = [item for item in self._sampled(policy_view, items) if (policy_view, item.id) not in graded]
         for some in chunks(pending, max(1, GRADED_AT_ONCE // self.drawing.samples)):
-            self._tell(f"{self.critic.name} grades what was written seeing {policy_view}")
             drafts = [Draft(item=item, text=text) for item in some for text in self._texts(policy_view, item)]
-            grades = iter(judged(self.critic, drafts))
+            what = f"{self.critic.name} grades what was written seeing {policy_view}"
+            with told_within(self.tell, what, len(some)):
+                grades = iter(judged(self.critic, drafts))
             self.writer.add(
                 GRADES,
                 [
@@ -259,7 +271,8 @@ class BestOfN(Experiment[BestOfNSettings, BestOfNSummary]):
     def place(self, run: Run[BestOfNSettings], ledger: Ledger[Any], batch: int) -> Place:
         """By policy view, stage by stage; of ratings, chunks of the items that have samples."""
         settings = run.settings
-        items = places([item.id for item in run.read(ITEMS)])
+        ids = [item.id for item in run.read(ITEMS)]
+        items = places(ids)
         if ledger.name == VIEWS.name:
             shown = drawn_places(kept_views((*settings.policy_views, *settings.views)))
             return lambda line: (shown[line.view, line.draw], items[line.item])
@@ -269,9 +282,7 @@ class BestOfN(Experiment[BestOfNSettings, BestOfNSummary]):
         lines, views = run.lines(SAMPLES), drawn_places(drawn(settings.views))
         models, chunk = places([model.label for model in settings.reward_models]), ratings_at_once(settings, batch)
         within = {
-            name: rating_place(
-                views, models, places([item for item in items if lines[name, item].failed is None]), chunk
-            )
+            name: rating_place(views, models, [item for item in ids if lines[name, item].failed is None], chunk, run)
             for name in policy_views
         }
         return lambda line: (policy_views[line.policy_view], *within[line.policy_view](line))

@@ -37,11 +37,11 @@ from palate.downstream.guide._run import (
 )
 from palate.downstream.guide._summary import summarise_guide
 from palate.downstream.guide._token_rewards import policy_likelihoods, token_rewards
-from palate.engine import LanguageModel, LocalModel, in_halves, in_process
+from palate.engine import LanguageModel, LocalModel, at_work, in_halves, in_process
 from palate.evaluation import in_benchmark_order, make_ask
 from palate.records import Ask, Benchmark, Comparison, Critic, Draft, PalateError, Rating, RewardModel, View
 from palate.report import Document
-from palate.rewards import follow
+from palate.rewards import REWARD_MODEL, follow
 from palate.runs import (
     VIEWS,
     Experiment,
@@ -74,6 +74,7 @@ from palate.runs import (
     set_up,
     shard_items,
     shard_parent,
+    told_within,
 )
 from palate.runs._experiment import DEFAULT_READING
 from palate.views import Missing, ViewSpec, drawn, resolve_views
@@ -149,10 +150,10 @@ def guide(
         shard_parent(out, share), GUIDE, settings, {"items.jsonl": lambda: json_lines(map(prompt_item, items))}
     )
     with run.writing() as opened, finishing_shard(run, share, models):
-        keep_views(opened, setup.builder, (*shown, *seen), own)
-        Measurement(
-            replace(setup, items=own), settings, model, models, judge, opened, progress or no_progress
-        ).measure()
+        for some in run.two_passes(own, items):
+            keep_views(opened, setup.builder, (*shown, *seen), some)
+            now = replace(setup, items=some)
+            Measurement(now, own, settings, model, models, judge, opened, progress or no_progress).measure()
     return GUIDE.summarise(run)
 
 
@@ -189,6 +190,8 @@ class Measurement:
     however often the process is stopped."""
 
     setup: Setup[Item]
+    """With the items that are measured now."""
+    every: Sequence[Item]
     settings: GuideSettings
     policy: LocalModel
     models: Sequence[LoadedModel]
@@ -223,15 +226,16 @@ class Measurement:
             for spec in self.settings.views:
                 yield model, spec
 
-    def _tell(self, what: str) -> None:
+    def _tell(self, what: str, more: float = 0.0, /) -> None:
         settings = self.settings
+        pairs = sum(isinstance(item, Comparison) for item in self.every)
         policy_views, guides = len(settings.policy_views), len(self.models) * len(settings.views)
-        total = len(self._pairs) * (policy_views + policy_views * guides + guides) if settings.accuracy else 0
+        total = pairs * (policy_views + policy_views * guides + guides) if settings.accuracy else 0
         if self.critic is not None:
             texts = 1 + guides * (len(settings.weights) - 1)
-            total += len(self.setup.items) * policy_views * (2 * texts + guides)
+            total += len(self.every) * policy_views * (2 * texts + guides)
         done = sum(len(self.writer.keys(ledger)) for ledger in (*MEASURED, outcomes(settings)))
-        self.progress(what, min(done, total), total)
+        self.progress(what, min(done + more, total), total)
 
     def _seen(self, spec: ViewSpec, items: Sequence[Asked]) -> tuple[list[tuple[Asked, View]], dict[str, str]]:
         """What is seen of the users of some items; by item, why nothing is."""
@@ -248,7 +252,8 @@ class Measurement:
             def read(batch: Sequence[Comparison], spec: ViewSpec = spec) -> list[LikelihoodLine]:
                 self._tell(f"{self.policy.name} reads pairs, seeing {spec.name}")
                 seen, unseen = self._seen(spec, batch)
-                likelihoods = policy_likelihoods(self.policy, spec.name, seen, self.settings.guiding.top_k)
+                with at_work("policy", self.policy.name, len(seen)):
+                    likelihoods = policy_likelihoods(self.policy, spec.name, seen, self.settings.guiding.top_k)
                 lines = {line.item: line for line in likelihoods}
                 for item, reason in unseen.items():
                     lines[item] = LikelihoodLine(policy_view=spec.name, item=item, failed=reason)
@@ -260,33 +265,49 @@ class Measurement:
                 self.writer.add(LIKELIHOODS, lines)
 
     def _follow_pairs(self) -> None:
-        """Every reward model's rewards of the same tokens."""
+        """Every reward model's rewards of the same tokens: an item's views in turn, since their texts are the same."""
         likelihoods = self.writer.lines(LIKELIHOODS)
+        views = self.settings.views
         for policy_view in (view.name for view in self.settings.policy_views):
             read = [item for item in self._pairs if likelihoods[policy_view, item.id].failed is None]
-            for model, spec in self._guides():
+            for model in self.models:
                 done = self.writer.keys(TOKEN_REWARDS)
-                missing = [item for item in read if (policy_view, model.label, spec.name, item.id) not in done]
+                missing = [
+                    item
+                    for item in read
+                    if any((policy_view, model.label, spec.name, item.id) not in done for spec in views)
+                ]
 
                 def rewards(
-                    batch: Sequence[Comparison],
-                    policy_view: str = policy_view,
-                    model: LoadedModel = model,
-                    spec: ViewSpec = spec,
+                    batch: Sequence[Comparison], policy_view: str = policy_view, model: LoadedModel = model
                 ) -> list[TokenRewardLine]:
-                    self._tell(f"{model.label} follows pairs, seeing {spec.name}{model.status}")
-                    seen, unseen = self._seen(spec, batch)
-                    known = [likelihoods[policy_view, item.id] for item, _ in seen]
-                    names = (model.label, spec.name)
-                    lines = {line.item: line for line in token_rewards(self.policy, model.model, names, seen, known)}
-                    for item, reason in unseen.items():
-                        lines[item] = TokenRewardLine(
-                            policy_view=policy_view, rm=model.label, view=spec.name, item=item, unscored=reason
-                        )
-                    return [lines[item.id] for item in batch]
+                    lines: list[dict[str, TokenRewardLine]] = []
+                    for before, spec in enumerate(views):
 
-                for lines in in_halves(missing, self.batch_size, rewards):
-                    self.writer.add(TOKEN_REWARDS, lines)
+                        def tell(what: str, more: float = 0.0, /, before: int = before) -> None:
+                            self._tell(what, before * len(batch) + more)
+
+                        what = f"{model.label} follows pairs, seeing {spec.name}{model.status}"
+                        with told_within(tell, what, len(batch)), at_work(REWARD_MODEL, model.label):
+                            lines.append(self._followed(batch, policy_view, model, spec))
+                    return [own[item.id] for item in batch for own in lines]
+
+                for found in in_halves(missing, max(1, self.batch_size // len(views)), rewards):
+                    self.writer.add(TOKEN_REWARDS, found)
+
+    def _followed(
+        self, batch: Sequence[Comparison], policy_view: str, model: LoadedModel, spec: ViewSpec
+    ) -> dict[str, TokenRewardLine]:
+        likelihoods = self.writer.lines(LIKELIHOODS)
+        seen, unseen = self._seen(spec, batch)
+        known = [likelihoods[policy_view, item.id] for item, _ in seen]
+        followed = token_rewards(self.policy, model.model, (model.label, spec.name), seen, known)
+        lines = {line.item: line for line in followed}
+        for item, reason in unseen.items():
+            lines[item] = TokenRewardLine(
+                policy_view=policy_view, rm=model.label, view=spec.name, item=item, unscored=reason
+            )
+        return lines
 
     def _rate_pairs(self) -> None:
         """Every reward model's scores of the whole responses."""
@@ -327,9 +348,12 @@ class Measurement:
         ]
 
         def write(batch: Sequence[tuple[Item, float]]) -> list[GeneratedLine]:
-            by = f", guided by {rm}, weight {batch[0][1]:g}{model.status}" if model else ""
-            self._tell(f"{self.policy.name} writes, seeing {policy_view.name}{by}")
-            return self._written(policy_view, model, spec, batch)
+            def what() -> str:
+                by = f", guided by {rm}, weight {batch[0][1]:g}{model.status}" if model else ""
+                return f"{self.policy.name} writes, seeing {policy_view.name}{by}"
+
+            with told_within(self._tell, what, len(batch)), at_work("policy", self.policy.name):
+                return self._written(policy_view, model, spec, batch)
 
         for lines in in_halves(missing, self.batch_size, write):
             self.writer.add(GENERATIONS, lines)
@@ -403,10 +427,10 @@ class Measurement:
         items = {item.id: item for item in self.setup.items}
         graded = self.writer.keys(GRADES)
         written = self.writer.lines(GENERATIONS).items()
-        missing = [line for key, line in written if line.failed is None and key not in graded]
+        missing = [line for key, line in written if line.item in items and line.failed is None and key not in graded]
         for batch in chunks(missing, GRADED_AT_ONCE):
-            self._tell(f"{critic.name} grades what was written")
-            grades = judged(critic, [Draft(item=items[line.item], text=line.text) for line in batch])
+            with told_within(self._tell, f"{critic.name} grades what was written", len(batch)):
+                grades = judged(critic, [Draft(item=items[line.item], text=line.text) for line in batch])
             self.writer.add(
                 GRADES,
                 [
@@ -458,17 +482,21 @@ class Guide(Experiment[GuideSettings, GuideSummary]):
         """Policy view by policy view, then reward model, view and weight; whole pairs as every run rates them."""
         settings = run.settings
         prompts = list(run.read(ITEMS))
-        items = places([item.id for item in prompts])
+        ids = [item.id for item in prompts]
+        items = places(ids)
         if ledger.name == VIEWS.name:
             shown = drawn_places(kept_views((*settings.policy_views, *settings.views)))
             return lambda line: (shown[line.view, line.draw], items[line.item])
         models = places([model.label for model in settings.reward_models])
         if ledger.name == RATINGS.name:
-            pairs = places([item.id for item in prompts if item.preferred is not None])
-            return rating_place(drawn_places(drawn(settings.views)), models, pairs, batch)
+            pairs = [item.id for item in prompts if item.preferred is not None]
+            return rating_place(drawn_places(drawn(settings.views)), models, pairs, batch, run)
         policy_views = places([spec.name for spec in settings.policy_views])
         if ledger.name == LIKELIHOODS.name:
             return lambda line: (policy_views[line.policy_view], items[line.item])
+        if ledger.name == TOKEN_REWARDS.name:
+            seen = places([spec.name for spec in settings.views])
+            return lambda line: (policy_views[line.policy_view], models[line.rm], items[line.item], seen[line.view])
         guides = places([(ALONE, ALONE), *((model, spec.name) for model in models for spec in settings.views)])
         if ledger.name in (GENERATIONS.name, GRADES.name):
             weights = places(settings.weights)

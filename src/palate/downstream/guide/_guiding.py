@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from scipy.special import logsumexp
 
-from palate.engine import Conversation, LocalModel
+from palate.engine import Conversation, LocalModel, steps
 from palate.records import Ask, PalateError, Rating, RewardModel
 from palate.rewards import Follower, follow
 from palate.stats import Floats
@@ -172,7 +172,9 @@ class _Writing:
 
     def run(self) -> list[Guided]:
         live = list(range(len(self._jobs)))
-        while live:
+        for _ in steps(math.ceil(self._guiding.tokens / self._guiding.chunk)):
+            if not live:
+                break
             candidates = self._tokens(live) if self._guiding.chunk == 1 else self._chunks(live)
             for place, rewards in self._rewards(candidates).items():
                 self._advance(place, candidates[place], rewards)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from palate.downstream.guide._run import AnswerTokens, LikelihoodLine, TokenRewardLine
-from palate.engine import Failure, LikelihoodRequest, LocalModel, Turn
+from palate.engine import Failure, LikelihoodRequest, LocalModel, Turn, steps
 from palate.records import Ask, Comparison, RewardModel, View
 from palate.rewards import conversation, fit_view, follow
 
@@ -65,7 +65,7 @@ def token_rewards(
     follower = follow(reward, asks, room=CLOSING)
     found: list[list[tuple[float, ...]]] = [[] for _ in answers]
     failed: dict[int, str] = {}
-    for place in range(max((len(answer.tokens) for answer in answers), default=0)):
+    for place in steps(max((len(answer.tokens) for answer in answers), default=0)):
         texts = {
             index: _texts(policy, answer, place)
             for index, answer in enumerate(answers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import shutil
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -224,7 +225,7 @@ class PpoExperiment(Experiment[PpoSettings, PpoSummary]):
 
     def refuse_to_forget(self, run: Run[PpoSettings], user: str) -> str | None:
         """Whoever was trained on is in the weights, as long as there are any, and cannot be taken out."""
-        return TRAINED.format(path=run.folder) if _has_weights(run) and _trained_on(run, user) else None
+        return TRAINED.format(path=run.folder) if _has_weights(run) and user in _trained_on(run) else None
 
     def may_tell_of_anybody(self, run: Run[PpoSettings]) -> Sequence[Ledger[Any]]:
         """What a policy writes that was trained while strangers or neighbours were shown."""
@@ -242,8 +243,10 @@ def _has_weights(run: Run[PpoSettings]) -> bool:
     return policy_folder(run).exists() or (run.folder / "checkpoints").exists()
 
 
-def _trained_on(run: Run[PpoSettings], user: str) -> bool:
-    return any(item.user_id == user and not item.held_out for item in run.read(ITEMS))
+@lru_cache(maxsize=1)
+def _trained_on(run: Run[PpoSettings]) -> frozenset[str]:
+    """Read once for an opened run, however many users are asked about."""
+    return frozenset(item.user_id for item in run.read(ITEMS) if not item.held_out)
 
 
 def _showed_strangers(run: Run[PpoSettings]) -> bool:

@@ -61,10 +61,10 @@ class Watching:
             numbers += f"length {line.length:.0f}, {line.seconds:.1f} s"
             self._console.print(f"step {line.step} of {steps}: {numbers}", highlight=False, soft_wrap=True)
 
-    def progress(self, what: str, done: int, total: int) -> None:
+    def progress(self, what: str, done: float, total: int) -> None:
         """What goes on before and after training."""
         if self._live is not None:
-            self._live.update(Text(f"{what}: {done} of {total}"), refresh=True)
+            self._live.update(Text(f"{what}: {int(done)} of {total}"), refresh=True)
         elif what != self._told:
             self._console.print(what, highlight=False, soft_wrap=True)
         self._told = what

@@ -129,10 +129,12 @@ def reach(
     slopes = len(directions) * len(items)
     with run.writing() as opened:
         keep_views(opened, setup.builder, (shown, own, stranger), items)
-        RatedSamples(
+        work = RatedSamples(
             setup, (own, stranger), drawing, model, [samples], models, judge, opened,
             lambda what, done, total: progress(what, done + len(opened.keys(SLOPES)), total + slopes),
-        ).measure()  # fmt: skip
+        )  # fmt: skip
+        work.measure(items)
+        work.tell("done")
         _Slopes(setup, settings, kept, half, model, opened, progress).measure(directions)
     return REACH.summarise(run)
 

@@ -14,7 +14,7 @@ from palate.downstream.guide._run import GuideSettings
 from palate.evaluation import EVALUATION
 from palate.evaluation import Settings as EvaluationSettings
 from palate.records import PalateError
-from palate.runs import Run, RunSettings, open_run
+from palate.runs import Run, RunSettings, beside, open_run
 from palate.views import ViewSpec
 
 
@@ -75,7 +75,7 @@ class SteerSettings(RunSettings, frozen=True, kw_only=True):
 
 def part_folder(run: Run[SteerSettings], name: str) -> Path:
     """The folder of a part, which lies beside the table's own."""
-    folder = run.folder.resolve().parent / name
+    folder = beside(run.folder, name)
     if not folder.is_dir():
         raise PalateError(
             f"{folder} is not there, and the table {run.folder} is made of it. Put it back, or run palate steer again."

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from palate.runs import (
     no_progress,
     parse_shard,
     ranks,
+    run_parts,
     shard_parent,
 )
 from palate.runs._experiment import DEFAULT_READING
@@ -90,22 +92,32 @@ def steer(
         out=Path(out), report=progress or no_progress, retriever=retriever, shard=shard,
     )  # fmt: skip
     parts = 4 + 3 * len(shown)
-    reward = given.rate(reward_models, seen, retriever, f"1/{parts}")
-    likelihood = given.rate([f"likelihood:{policy}"], ["none"], retriever, f"2/{parts}")
-    chosen = given.draw(reward_models, seen, "none", drawing, retriever, f"3/{parts}")
-    guided = given.guide(reward_models, seen, Guiding(top_k=top_k, tokens=drawing.tokens), weight, f"4/{parts}")
+    guiding = Guiding(top_k=top_k, tokens=drawing.tokens)
     greedy = msgspec.structs.replace(drawing, samples=1, temperature=0.0)
-    contexts = []
+    work: list[Callable[[], str]] = [
+        partial(given.rate, reward_models, seen, retriever, f"1/{parts}"),
+        partial(given.rate, [f"likelihood:{policy}"], ["none"], retriever, f"2/{parts}"),
+        partial(given.draw, reward_models, seen, "none", drawing, retriever, f"3/{parts}"),
+        partial(given.guide, reward_models, seen, guiding, weight, f"4/{parts}"),
+    ]
     for place, (name, picker) in enumerate(shown):
         how = [f"{5 + 3 * place + step}/{parts}" for step in range(3)]
+        work += [
+            partial(given.draw, ["random"], ["none"], name, drawing, picker, how[0]),
+            partial(given.draw, ["random"], ["none"], name, greedy, picker, how[1]),
+            partial(given.rate, [f"likelihood:{policy}"], [name], picker, how[2]),
+        ]
+    reward, likelihood, chosen, guided, *rest = run_parts(work)
+    contexts = []
+    for place, (name, picker) in enumerate(shown):
         [one] = resolve_views([name])
         contexts.append(
             InContext(
                 spec=one,
                 retriever=picker if ranks(one) else "",
-                sampled=given.draw(["random"], ["none"], name, drawing, picker, how[0]),
-                greedy=given.draw(["random"], ["none"], name, greedy, picker, how[1]),
-                likelihood=given.rate([f"likelihood:{policy}"], [name], picker, how[2]),
+                sampled=rest[3 * place],
+                greedy=rest[3 * place + 1],
+                likelihood=rest[3 * place + 2],
             )
         )
     settings = SteerSettings(
