@@ -64,7 +64,7 @@ const palate = (() => {
       try {
         answer = await post("/api/events", { events: batch });
       } catch {
-        return later(`Offline: ${count(queue.length)} kept in this browser`);
+        return later(`Offline: ${count(read().length)} kept in this browser`);
       }
       if (answer.ok) {
         const told = await answer.json();
@@ -80,7 +80,7 @@ const palate = (() => {
         return later("Please open your link again; your answers are kept in this browser");
       } else {
         const told = await answer.json().catch(() => ({}));
-        return later(told.detail ?? `The server is busy: ${count(queue.length)} kept in this browser`);
+        return later(told.detail ?? `The server is busy: ${count(read().length)} kept in this browser`);
       }
     }
   }

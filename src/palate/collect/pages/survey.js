@@ -20,11 +20,13 @@
   }
   // What waits in this browser is shown as given; what was given before this script came is saved now.
   for (const event of palate.pending().filter((one) => one.task === task)) {
-    for (const field of survey.querySelectorAll(`[name="${CSS.escape(event.item)}"]`)) {
+    const fields = [...survey.querySelectorAll(`[name="${CSS.escape(event.item)}"]`)];
+    for (const field of fields) {
       if (field.dataset.kind === "text") field.value = event.value ?? "";
       else field.checked = [event.value].flat().map(String).includes(field.value);
     }
-    before.set(event.item, JSON.stringify(event.value));
+    const shown = fields.find((field) => field.checked) ?? fields[0];
+    if (shown) before.set(event.item, JSON.stringify(valueOf(shown)));
   }
   for (const field of survey.querySelectorAll("[name]")) {
     const given = field.dataset.kind === "text" ? field.value !== field.defaultValue
