@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-YEARLY_MAJORS = {"pyarrow"}  # its major version says nothing about what breaks
+YEARLY_MAJORS = {"pyarrow", "fsspec", "s3fs"}  # their major version says nothing about what breaks
 TRIED = {
     canonicalize_name(name): version
     for name, version in re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M)

@@ -138,6 +138,15 @@ def test_odd_names_are_only_names(palate: Palate, tmp_path: Path) -> None:
     assert palate("eval", str(held), "--rm", "longest").returncode == 0
 
 
+def test_the_name_of_a_run_is_printed_whole_and_leads_to_its_folder(palate: Palate, tmp_path: Path) -> None:
+    held = folder(tmp_path / "a-long-name-of-a-benchmark-of-drinks", [USER], [COMPARISON])
+    models = [word for name in ("longest", "shortest", "overlap") for word in ("--rm", name)]
+    assert palate("eval", str(held), *models, "--view", "none").returncode == 0
+    [run] = (tmp_path / "runs").iterdir()
+    assert run.name in palate("runs").stdout
+    expect_refused(palate("report", run.name), f"Did you mean runs/{run.name}?")
+
+
 def test_ten_megabytes_in_one_response(palate: Palate, tmp_path: Path) -> None:
     folder(tmp_path / "mine", [USER], [COMPARISON, COMPARISON | {"id": "long", "chosen": "word " * 2_000_000}])
     expect_refused(palate("eval", "mine", "--rm", "longest"), "comparisons.jsonl:2", "10,000,000 characters")

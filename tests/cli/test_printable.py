@@ -63,7 +63,7 @@ def test_data_show_check_and_errors(benchmark: Path, tmp_path: Path, capfd: pyte
         ("eval", "mini", f"--no{EVIL}such"),
         ("report", str(tmp_path / f"no{EVIL}such")),
         ("forget", f"u{EVIL}", "--data", str(tmp_path / f"no{EVIL}")),
-        ("data", "export-user", str(benchmark), f"u{EVIL}9", "--out", str(tmp_path / "u.json")),
+        ("data", "export-user", str(benchmark), f"u{EVIL}9", "--output", str(tmp_path / "u.json")),
     ):
         shown = said(capfd, *arguments)
         assert shown and not harm(shown), arguments

@@ -30,8 +30,7 @@ class Person:
         self.collection = collection
         self.http = collection.client()
         self.invitation = invite(collection.store, collection.keys, role=role, **options)[0]
-        page = self.http.get(self.invitation.path, follow_redirects=True)
-        self.csrf = _csrf(page.text)
+        self.csrf = _enter(self.http, self.invitation.path)
 
     @property
     def id(self) -> str:
@@ -102,6 +101,19 @@ def make_collection(folder: Path, example: str, **changes: str) -> Iterator[Coll
     finally:
         made.context.live.close()
         made.store.close()
+
+
+class Invited(Person):
+    """Somebody who follows a link that a command printed."""
+
+    def __init__(self, collection: Collection, link: str) -> None:
+        self.collection = collection
+        self.http = collection.client()
+        self.csrf = _enter(self.http, link.removeprefix(ADDRESS))
+
+
+def _enter(http: TestClient, path: str) -> str:
+    return _csrf(http.get(path, follow_redirects=True).text)
 
 
 def _csrf(page: str) -> str:

@@ -119,7 +119,7 @@ def test_from_a_collection_to_eval_and_train(tmp_path: Path) -> None:
     with make_collection(tmp_path / "study", "compare") as made:
         for number in range(4):
             made.join().answer_all(position=number % 2)
-    done = palate("collect", "export", made.folder, "--out", tmp_path / "export")
+    done = palate("collect", "export", made.folder, "--output", tmp_path / "export")
     assert done.returncode == 0, done.stderr
     benchmark = tmp_path / "export" / "benchmark"
     assert palate("data", "check", benchmark).returncode == 0

@@ -24,7 +24,7 @@ def test_a_benchmark_gives_each_pair_of_texts_once_and_not_what_was_chosen() -> 
     assert len(read.items) == 150  # twins share their pair
     assert all(item.preferred is None and item.user_id is None for item in read.items)
     assert all(item.responses == tuple(sorted(item.responses)) for item in read.items)
-    assert "150 comparisons repeat" in read.notes[0]
+    assert "150 comparisons left out: they repeat" in read.notes[0]
 
 
 def test_items_to_validate_carry_a_profile_that_does_not_hold_the_answer() -> None:
@@ -266,3 +266,13 @@ def test_every_fault_of_label_studios_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "export.json").write_text(json.dumps(named))
     read = import_label_studio(tmp_path / "export.json", pseudonym=hidden, task="compare", left="one", right="other")
     assert read.items[0].responses == ("a", "b")
+
+
+def test_a_table_of_choices_gives_each_pair_once_and_does_not_tell_who_chose(tmp_path: Path) -> None:
+    rows = ["annotator,question,answer_a,answer_b,preferred", "ann,Tea?,Green.,Black.,answer_a"]
+    rows += ["bob,Tea?,Black.,Green.,answer_a", "bob,Cake?,Two!,,answer_a"]
+    (tmp_path / "prefs.csv").write_text("\n".join(rows) + "\n")
+    read = read_items(tmp_path / "prefs.csv")
+    (item,) = read.items
+    assert item.responses == ("Black.", "Green.") and not {"ann", "bob"} & set(item.id.split("-"))
+    assert "2 comparisons left out" in read.notes[0]

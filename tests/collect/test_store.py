@@ -27,6 +27,8 @@ from palate.collect._project import Feedback
 from palate.collect._records import Answer, Item, Participant
 from palate.collect._tables import erasures, events, metadata, receipts
 from palate.collect._text import show
+from palate.privacy import Pushed
+from palate.privacy._pushed import note_push
 from palate.records import PalateError
 
 SECRET = "purple-elephant-under-the-stairs"
@@ -156,6 +158,26 @@ def test_forgetting_leaves_nothing_but_a_receipt(collection: Collection) -> None
     from palate.data import check_benchmark
 
     assert [fault for fault in check_benchmark(exported / "benchmark") if fault.severity == "error"] == []
+
+
+def test_a_receipt_tells_where_an_export_was_pushed(small: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(small.folder.parent / "data-home"))
+    ann = small.join()
+    ann.answer_all()
+    exported, _ = export_folder(small.project, small.store)
+    pushed = Pushed(
+        time="2026-05-01T10:00:00+00:00",
+        what="benchmark",
+        name="teas",
+        source=str((exported / "benchmark").resolve()),
+        content_hash="0",
+        address="https://hub.example/datasets/ann/teas",
+        public=True,
+        commit="1",
+    )
+    note_push(pushed)
+    receipt = forget(small.project, small.store, small.keys, ann.id, reason="asked")
+    assert pushed.out_of_reach in msgspec.json.decode(receipt.read_bytes())["not_erased"]
 
 
 def test_an_erasure_that_was_cut_off_is_finished_by_the_next_command(collection: Collection) -> None:

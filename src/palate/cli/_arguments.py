@@ -1,13 +1,15 @@
-"""What every command takes beside its own options: a file of options, and how much is said."""
+"""What every command takes beside its own options: a file of options, where models run, and how much is said."""
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import tomllib
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,8 @@ CONFIG = "--config"
 SHORT = {"samples": "-n"}
 """Options that have a short name."""
 FLAGS = ("--quiet", "--verbose", "--traceback")
+PLACES = {"--device": "PALATE_DEVICE", "--dtype": "PALATE_DTYPE"}
+"""Options for every model that runs on this machine, and the variables that say the same."""
 SAYS = {"progress": True}
 """What commands say beside results and errors; `--quiet` takes it away."""
 
@@ -73,6 +77,37 @@ def read_arguments(words: Sequence[str]) -> list[str]:
     return (_with_file(kept, files[0]) if files else kept) + rest
 
 
+@contextmanager
+def models_run(words: Sequence[str]) -> Iterator[list[str]]:
+    """The command line without `--device` and `--dtype`, while they are what every model takes by default.
+
+    They go through the environment, so that the processes which a command starts take them, too.
+    """
+    own = _before_dashes(words)
+    kept: list[str] = []
+    wanted: dict[str, str] = {}
+    waiting = iter(own)
+    for word in waiting:
+        name, is_set, value = word.partition("=")
+        if name not in PLACES:
+            kept.append(word)
+            continue
+        wanted[PLACES[name]] = value if is_set else next(waiting, "")
+        if not wanted[PLACES[name]] or wanted[PLACES[name]].startswith("-"):
+            example = "cpu or cuda:1" if name == "--device" else "float32 or bfloat16"
+            raise PalateError(f"{name} needs a value, such as {example}")
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield kept + list(words[len(own) :])
+    finally:
+        for name, value_before in before.items():
+            if value_before is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value_before
+
+
 def _with_file(words: list[str], file: str) -> list[str]:
     """The command, then what the file says, then the options that were given."""
     if not file:
@@ -81,7 +116,7 @@ def _with_file(words: list[str], file: str) -> list[str]:
         options = tomllib.loads(Path(file).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise PalateError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number too long and tables too deep are no TOMLDecodeError
         raise PalateError(f"{file} is no TOML: {error}") from None
     length = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
     if not length:

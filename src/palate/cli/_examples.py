@@ -70,10 +70,15 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "data list": ("palate data list", "palate data list --json"),
     "data show": ("palate data show mini", "palate data show prefs.csv --user ada"),
     "data check": ("palate data check prefs.csv", "palate data check prefs.csv,user=annotator --json"),
+    "data example": ("palate data example prefs.csv", "palate data example small.csv --people 20 --choices 8"),
     "data convert": ("palate data convert prefs.csv ./mine", "palate data convert lamp-qa ./pairs --pairs --scrub"),
     "data export-user": (
         "palate data export-user ./mine ada",
         "palate data export-user ./mine ada --run runs/NAME --force",
+    ),
+    "data push": (
+        "palate data push ./mine your-name/mine --dry-run",
+        "palate data push latest your-name/my-run --without-users",
     ),
     "data schema": ("palate data schema", "palate data schema comparisons"),
     "forget": ("palate forget ada --data ./mine --dry-run", "palate forget ada --data ./mine --run latest"),
@@ -104,8 +109,9 @@ EXAMPLES: dict[str, tuple[str, str]] = {
 }
 
 EVERY_COMMAND = (
-    "Every command takes `--config FILE` (options from a TOML file; the command line wins), `--quiet` (results and "
-    "errors only), `--verbose` (what libraries say, too) and `--traceback` (where an error arose)."
+    "Every command takes `--config FILE` (options from a TOML file; the command line wins), `--device` and `--dtype` "
+    "(for every model that runs on this machine), `--quiet` (results and errors only), `--verbose` (what libraries "
+    "say, too) and `--traceback` (where an error arose)."
 )
 
 

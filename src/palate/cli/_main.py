@@ -12,15 +12,18 @@ from typing import Any
 from cyclopts import App, CycloptsError, Group, Parameter
 
 from palate import __version__
-from palate.cli._arguments import Verbosity, read_arguments
+from palate.cli._arguments import Verbosity, models_run, read_arguments
 from palate.cli._examples import EVERY_COMMAND, examples_of
 from palate.records import PalateError, command_line, printable, running_command, unfinished_erasures
+from palate.storage import storing, url_in_path, with_addresses
 
 
-def _finite(kind: object, value: object) -> None:
-    """For every option that is a number: not-a-number and infinity pass any check of a range."""
+def _sound(kind: object, value: object) -> None:
+    """For every option: not-a-number and infinity pass any check of a range, and an address looks like a path."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("expected a finite number")
+    if isinstance(value, Path) and (url := url_in_path(value)):
+        raise ValueError(f"{url}: expected a path on this machine")
     if is_dataclass(value):  # a group of options
         for option, number in vars(value).items():
             if isinstance(number, float) and not math.isfinite(number):
@@ -42,7 +45,7 @@ app = App(
     group_commands=HELP,
     help_format="markdown",
     suppress_keyboard_interrupt=False,  # it would leave without a word
-    default_parameter=Parameter(validator=_finite),
+    default_parameter=Parameter(validator=_sound),
     help_epilogue=EVERY_COMMAND,
 )
 
@@ -193,14 +196,16 @@ data = App(
     help_prologue=examples_of("data"),
     group=DATA,
     group_commands="Commands",
-    help="List, show, check and convert benchmarks.",
+    help="List, show, check, convert and push benchmarks.",
 )
 app.command(data)
 _command(data, "palate.cli.data:list_benchmarks", name="list", help="List the benchmarks that palate knows by name.")
 _command(data, "palate.cli.data:show", help="Show what a benchmark holds, with an example.")
 _command(data, "palate.cli.data:check", help="Find every error in a benchmark, and what could mislead.")
 _command(data, "palate.cli.data:convert", help="Write any benchmark as a folder in palate's own format.")
+_command(data, "palate.cli.data:example", help="Write a table to try things on, and say what is in it.")
 _command(data, "palate.cli.data:export_user", help="Write everything held on one user to a file.")
+_command(data, "palate.cli.data:push", help="Send a benchmark or a run to the Hugging Face hub, private by default.")
 _command(data, "palate.cli.data:schema", help="Print or write the JSON Schemas of the formats.")
 
 BAD_INPUT = 2
@@ -220,8 +225,8 @@ def main(arguments: list[str] | None = None) -> None:
         words = read_arguments(given)
         verbosity.apply()
         _finish_erasures(words)
-        with running_command(command_line(words)):
-            app(words, exit_on_error=False, print_error=False)
+        with running_command(command_line(words)), storing(), models_run(words) as own_words:
+            app(own_words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         verbosity.trace()
         _fail(f"{error}\nTry: {' '.join(('palate', *(error.command_chain or ()), '--help'))}")
@@ -250,7 +255,9 @@ def _finish_erasures(arguments: list[str]) -> None:
     from palate.privacy import finish_erasures
 
     try:
-        for receipt in finish_erasures(Pseudonyms(pseudonym_key())):
+        with storing():
+            receipts = finish_erasures(Pseudonyms(pseudonym_key()))
+        for receipt in receipts:
             _say(f"finished the erasure of {', '.join(receipt.users)}, which was interrupted")
     except PalateError as error:
         _say(f"an erasure was interrupted and cannot be finished yet: {error}")
@@ -261,7 +268,7 @@ def _one_line(
 ) -> str:
     """A warning of palate's own as palate says everything; of another package as Python does."""
     if Path(__file__).parents[1] in Path(filename).parents:
-        return printable(f"palate: {message}\n")
+        return printable(with_addresses(f"palate: {message}\n"))
     return printable(f"{filename}:{lineno}: {category.__name__}: {message}\n")
 
 
@@ -277,4 +284,4 @@ def _fail(message: str) -> None:
 
 def _say(message: str) -> None:
     """On standard error; a message may quote an id or a line of somebody's file."""
-    print(printable(f"palate: {message}"), file=sys.stderr)  # noqa: T201
+    print(printable(with_addresses(f"palate: {message}")), file=sys.stderr)  # noqa: T201

@@ -17,7 +17,19 @@ GENERAL = Group("General quality", sort_key=3)
 RESULT = Group("Data and results", sort_key=9)
 
 Many = Annotated[list[str] | None, Parameter(negative="")]
-Folders = Annotated[list[Path] | None, Parameter(negative="")]
+
+
+def _any(kind: object, value: object) -> None:
+    """Lets a folder be in a bucket; elsewhere an address is refused."""
+
+
+IN_BUCKET = Parameter(validator=_any)
+Folder = Annotated[Path, IN_BUCKET]
+"""A folder of this machine or of a bucket."""
+Folders = Annotated[list[Path] | None, Parameter(negative=""), IN_BUCKET]
+OUTPUT = Parameter(name=["--output", "-o"])
+Written = Annotated[Path | None, OUTPUT]
+"""What a command writes. `--out` is the folder of run folders."""
 Flag = Annotated[bool, Parameter(negative="")]
 Resample = Literal["auto", "users", "users-and-items"]
 
@@ -85,12 +97,19 @@ class RunOptions(SeedOptions):
     """Where a run goes and how it is drawn."""
 
     out: Path = Path("runs")
-    """Folder in which run folders are made."""
+    """Folder in which run folders are made, here or in a bucket, such as `s3://bucket/runs`."""
+
+    @property
+    def folder(self) -> Path:
+        """Where run folders are made on this machine; a bucket that cannot be written is refused."""
+        from palate.runs import folder_for_runs
+
+        return folder_for_runs(self.out)
 
     @property
     def given(self) -> dict[str, Any]:
         """As the functions take it."""
-        return {**super().given, "out": self.out}
+        return {**super().given, "out": self.folder}
 
 
 @Parameter(name="*", group=RESULT)
@@ -114,6 +133,8 @@ class ShardOptions(LoggedRunOptions):
     """Measure in shards on a Ray cluster: `ray` for workers on this machine, `auto` or `ray://host:port`."""
     workers: int | None = None
     """Number of workers on the cluster [default: one for each GPU, else one for each core]."""
+    dry_run: Annotated[Flag, Parameter(group=COMMON)] = False
+    """Say what the run would take, in calls, tokens, money and minutes. Asks no server, keeps nothing."""
 
     @property
     def given(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -18,11 +19,14 @@ from rich.progress import (
 )
 
 from palate.cli._arguments import SAYS
-from palate.report import make_console
+from palate.report import make_console, print_table
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from palate.cli._options import GeneralOptions, LoggedRunOptions
-    from palate.runs import Logger, RunSummary
+    from palate.report import Table
+    from palate.runs import Estimate, Logger, RunSummary
 
 EVERY = 10.0
 """Seconds between two lines where there is no terminal to draw in."""
@@ -38,16 +42,21 @@ class ProgressLines:
     >>> for done in (0, 4, 10):
     ...     progress("rating", done, 40)
     rating: 10 of 40, 30 s left
+    >>> now = iter([0.0, 1.0, 14.0])
+    >>> progress = ProgressLines(print, clock=lambda: next(now))
+    >>> for done in (2, 2.5):  # within an item
+    ...     progress("writing", done, 4)
+    writing: 2.5 of 4, 39 s left
     """
 
     def __init__(self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._say, self._clock = say, clock
         self._told = clock()
-        self._first: tuple[float, int] | None = None
+        self._first: tuple[float, float] | None = None
         """When the present count began, and where."""
         self._total = 0
 
-    def __call__(self, what: str, done: int, total: int) -> None:
+    def __call__(self, what: str, done: float, total: int) -> None:
         """Told what is being done, how much of it is done, and how much there is."""
         now = self._clock()
         if self._first is None or total != self._total or done < self._first[1]:
@@ -57,7 +66,7 @@ class ProgressLines:
         self._told = now
         began, before = self._first
         left = f", {_duration((now - began) / (done - before) * (total - done))} left" if done > before else ""
-        self._say(f"{what}: {done:,} of {total:,}{left}")
+        self._say(f"{what}: {done:,.{0 if done == int(done) else 1}f} of {total:,}{left}")
 
 
 def _duration(seconds: float) -> str:
@@ -66,9 +75,24 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+class Bar:
+    """Progress on standard error: told what is being done, how much of it is done, and how much there is."""
+
+    def __init__(self, report: Callable[[str, float, int], None], console: Console | None) -> None:
+        self._report, self._console = report, console
+
+    def __call__(self, what: str, done: float, total: int) -> None:
+        self._report(what, done, total)
+
+    def say(self, table: Table) -> None:
+        """Print a table above the bar; nothing where no progress is shown."""
+        if self._console is not None:
+            print_table(table, self._console)
+
+
 @contextmanager
-def progress_bar(*, show: bool = True) -> Iterator[Callable[[str, int, int], None]]:
-    """Gives a function that is told what is being done, how much of it is done, and how much there is."""
+def progress_bar(*, show: bool = True) -> Iterator[Bar]:
+    """Progress while something runs: a bar in a terminal, elsewhere a line every ten seconds."""
     console = make_console(stderr=True)
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -79,58 +103,75 @@ def progress_bar(*, show: bool = True) -> Iterator[Callable[[str, int, int], Non
     )
     show = show and SAYS["progress"]
     if show and not console.is_terminal:
-        yield ProgressLines(lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
+        lines = ProgressLines(lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
+        yield Bar(lines, console)
         return
     with Progress(*columns, console=console, transient=True, disable=not show) as bar:
         task = bar.add_task("starting", total=None)
 
-        def report(what: str, done: int, total: int) -> None:
+        def report(what: str, done: float, total: int) -> None:
             bar.update(task, description=what, completed=done, total=total)
 
-        yield report
+        yield Bar(report, console if show else None)
 
 
-def print_json(value: object, *, indent: int = 0) -> None:
-    """Print one JSON object, and nothing else, on standard output."""
+def print_json(value: object, *, indent: int = 0, addresses: bool = True) -> None:
+    """Print one JSON object, and nothing else, on standard output; folders of a bucket by their addresses."""
     import msgspec
 
     from palate.records import escaped_json
+    from palate.storage import with_addresses
 
     text = msgspec.json.encode(value)
-    sys.stdout.write(escaped_json((msgspec.json.format(text, indent=indent) if indent else text).decode()) + "\n")
+    said = (msgspec.json.format(text, indent=indent) if indent else text).decode()
+    sys.stdout.write(escaped_json(with_addresses(said) if addresses else said) + "\n")
 
 
 def show(summary: RunSummary, *, json: bool, users: bool = True) -> None:
     """Write the report of a run; print its tables for a person, or the object for a program."""
-    from palate.runs import open_run, report_of
+    from palate.runs import open_run, report_of, summary_fields
 
     run = open_run(Path(summary.run), check=False)  # the summary was made of lines that were checked
     document = report_of(run, summary, users=users)
     if json:
-        return print_json(summary if users else run.experiment.without_users(summary))
+        return print_json(summary_fields(run, summary if users else run.experiment.without_users(summary)))
     from palate.report import print_document
+    from palate.storage import url_of
 
     console = make_console()
     print_document(document, console)
     console.print()
-    page = (run.folder / "report.html").resolve().as_uri()
+    page = url_of(run.folder / "report.html") or (run.folder / "report.html").resolve().as_uri()
     console.print("Report:", page, markup=False, highlight=False, soft_wrap=True)
     return None
 
 
 def measure_and_show(
     run: LoggedRunOptions, measure: Callable[Settings, SummaryType], *args: Settings.args, **kwargs: Settings.kwargs
-) -> SummaryType:
-    """Measure with a bar, write the report of the run, print it, and log it where that was asked for."""
+) -> SummaryType | None:
+    """Measure with a bar, write the report of the run, print it, and log it where that was asked for.
+
+    Nothing comes back from a dry run, which only says what the run would take.
+    """
     from palate.records import PalateError
-    from palate.runs import measure_on_cluster
+    from palate.runs import forecasting, measure_on_cluster
+    from palate.storage import url_in_path
 
     loggers = loggers_of(run)
-    with progress_bar(show=not run.json) as progress:
-        given: dict[str, Any] = {**kwargs, **run.given, "progress": progress}
+    if getattr(run, "dry_run", False):
+        _dry_run(run, measure, *args, **kwargs)
+        return None
+    with progress_bar(show=not run.json) as progress, forecasting(partial(_foretold, progress)):
         if cluster := getattr(run, "cluster", None):
+            if url_in_path(run.out):
+                raise PalateError(
+                    "--cluster needs an --out that all machines share as a folder. Into a bucket, measure with --shard "
+                    "on each machine, then merge"
+                )
             if getattr(run, "shard", None):
                 raise PalateError("--cluster makes the shards itself; leave out --shard")
+        given: dict[str, Any] = {**kwargs, **run.given, "progress": progress}
+        if cluster:
             summary = measure_on_cluster(cluster, getattr(run, "workers", None), measure, *args, **given)
         elif getattr(run, "workers", None) is not None:
             raise PalateError("--workers is the number of workers on a cluster: add --cluster ray, or leave it out")
@@ -140,13 +181,40 @@ def measure_and_show(
         show(summary, json=run.json)
     if shard := getattr(run, "shard", None):
         of, name = shard.strip().partition("/")[2], Path(summary.run).name
+        out = url_in_path(run.out) or run.out
         print(  # noqa: T201
-            f"palate: shard {shard.strip()} is done. When all are: palate merge {run.out}/shard-*-of-{of}/{name} "
-            f"--out {run.out}",
+            f"palate: shard {shard.strip()} is done. When all are: palate merge {out}/shard-*-of-{of}/{name} "
+            f"--out {out}",
             file=sys.stderr,
         )
     log(summary, loggers)
     return summary
+
+
+LONG = 60.0
+"""Seconds from which a run is long, so that it is said what is to come."""
+
+
+def _foretold(bar: Bar, estimate: Estimate) -> None:
+    from palate.runs import estimate_table
+
+    if estimate.seconds >= LONG or estimate.paid:
+        bar.say(estimate_table(estimate))
+
+
+def _dry_run(run: LoggedRunOptions, measure: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Print what a run would take."""
+    from palate.records import PalateError
+    from palate.runs import estimate_table, rehearse
+
+    with progress_bar(show=not run.json) as progress:
+        progress("rehearsing one item", 0, 1)
+        estimate = rehearse(measure, *args, **{**kwargs, **run.given})
+    if estimate is None:
+        raise PalateError("a run of this kind cannot say what it would take; leave out --dry-run")
+    if run.json:
+        return print_json(estimate)
+    return print_table(estimate_table(estimate), make_console())
 
 
 def loggers_of(run: LoggedRunOptions) -> dict[str, Logger]:
@@ -194,7 +262,7 @@ def show_general(
             users=general.general_users,
             pairs=general.general_pairs,
             seed=run.seed,
-            out=run.out,
+            out=run.folder,
             data_dir=run.data,
             progress=progress,
         )

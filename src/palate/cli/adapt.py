@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from palate.cli._options import Written
 from palate.records import printable
 
 
 def adapt(
-    model: Path, benchmark: str, /, *, user: str | None = None, out: Path | None = None, data: Path | None = None
+    model: Path, benchmark: str, /, *, user: str | None = None, output: Written = None, data: Path | None = None
 ) -> None:
     """Teach a trained model users it has not met, from the history that a benchmark holds of them.
 
@@ -23,7 +24,7 @@ def adapt(
         A name that `palate data list` shows, or the path of a folder or file of your own.
     user
         One user's id. By default every user who has a history.
-    out
+    output
         Where to write the model that knows them. By default in place.
     data
         Folder of data sets that palate does not ship [default: $PALATE_DATA].
@@ -32,5 +33,5 @@ def adapt(
     from palate.personal import adapt_users, load_personal
 
     known = adapt_users(load_personal(model), load_benchmark(benchmark, data_dir=data), user)
-    written = known.save(out or model)
+    written = known.save(output or model)
     print(printable(f"{written} now knows {len(known.users):,} users"))  # noqa: T201

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from palate.cli._examples import examples_of
-from palate.cli._options import Flag, JsonOption, SeedOptions
+from palate.cli._options import Flag, Folder, JsonOption, SeedOptions, Written
 
 SEED = SeedOptions()
 JSON = JsonOption()
@@ -22,12 +22,12 @@ def audit(
     *targets: str,
     docket: Flag = False,
     claimed: float | None = None,
-    run: Path | None = None,
+    run: Folder | None = None,
     values: Flag = False,
     least: int = 5,
     users: Flag = False,
     impersonal: bool | None = None,
-    out: Path | None = None,
+    output: Written = None,
     runs: Path | None = None,
     options: SeedOptions = SEED,
 ) -> None:
@@ -53,7 +53,7 @@ def audit(
         Name the users who are clearly served worse with their profile; runs only.
     impersonal
         Train a model of what everybody likes and show how far it gets; benchmarks only [default: where possible].
-    out
+    output
         Write the audit to this file: as a web page where its name ends in .html, else as Markdown.
     runs
         Keep the ratings of the controls in this folder, so that the same command resumes. By default they are thrown
@@ -64,12 +64,19 @@ def audit(
     from palate.cli._show import print_json, progress_bar
     from palate.records import PalateError
     from palate.report import make_console, print_document
-    from palate.runs import LATEST, find_run
+    from palate.runs import LATEST, run_to_read
+    from palate.storage import Store, is_url
 
     if docket and (claimed is not None or run or users or values):
         raise PalateError("a docket takes benchmarks only: leave out --claimed, --run, --values and --users")
     if not docket and len(targets) != 1:
         raise PalateError("name one benchmark or run, or add --docket for a table of several benchmarks")
+
+    def names_run(target: str) -> bool:
+        if Path(target).name == LATEST:
+            return True
+        return is_url(target) and "," not in target and Store(target).read("settings.json") is not None
+
     with progress_bar(show=not options.json) as progress:
         if docket:
             cases = audit_docket(targets, impersonal=impersonal, runs=runs, **options.given, progress=progress)
@@ -77,9 +84,9 @@ def audit(
             whole = brief = docket_document(cases)
         else:
             found = examine(
-                str(find_run(targets[0])) if Path(targets[0]).name == LATEST else targets[0],
+                str(run_to_read(Path(targets[0]))) if names_run(targets[0]) else targets[0],
                 claimed=claimed,
-                run=find_run(run) if run else None,
+                run=run_to_read(run) if run else None,
                 values=values,
                 least=least,
                 users=users,
@@ -89,15 +96,15 @@ def audit(
                 progress=progress,
             )
             result, whole, brief = found, audit_document(found), audit_document(found, whole=False)
-    if out:
-        write_document(whole, out)
+    if output:
+        write_document(whole, output)
     if options.json:
         return print_json(result)
     console = make_console()
     print_document(brief, console)
-    if out:
+    if output:
         console.print()
-        console.print("Audit:", out.resolve().as_uri(), markup=False, highlight=False, soft_wrap=True)
+        console.print("Audit:", output.resolve().as_uri(), markup=False, highlight=False, soft_wrap=True)
     return None
 
 
@@ -114,7 +121,7 @@ def plan(
     check: Flag = False,
     options: JsonOption = JSON,
 ) -> None:
-    """Before you collect: how many people, items and repeats show a gain of so many points?
+    """Before you collect: how many people, items and repeats show a gain of a given size?
 
     Parameters
     ----------

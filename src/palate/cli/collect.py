@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from palate.cli._options import Flag, JsonOption, Many
+from palate.cli._options import Flag, JsonOption, Many, Written
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -134,20 +134,20 @@ def status(folder: Path = HERE, /, *, options: JsonOption = JSON) -> None:
     print_json(found) if options.json else _show_status(found)
 
 
-def export(folder: Path = HERE, /, *, out: Path | None = None, options: JsonOption = JSON) -> None:
+def export(folder: Path = HERE, /, *, output: Written = None, options: JsonOption = JSON) -> None:
     """Write a benchmark folder, the exchange record, TRL's columns and all records.
 
     Parameters
     ----------
     folder
         The project's folder.
-    out
+    output
         Where to write it [default: a new folder in `exports`].
     """
     from palate.cli._show import print_json
     from palate.collect._manage import write_export
 
-    where, counts = write_export(folder, out)
+    where, counts = write_export(folder, output)
     if options.json:
         return print_json({"folder": str(where), "counts": counts})
     console = _console()

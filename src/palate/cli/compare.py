@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from palate.cli._options import Flag, JsonOption, Resample
+from palate.cli._options import IN_BUCKET, Flag, JsonOption, Resample
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,7 +20,7 @@ JSON = JsonOption()
 
 
 def compare(
-    runs: Annotated[list[Path], Parameter(negative="")],
+    runs: Annotated[list[Path], Parameter(negative=""), IN_BUCKET],
     /,
     *,
     controls: Flag = False,
@@ -46,10 +47,10 @@ def compare(
     from palate.cli._show import print_json
     from palate.leaderboard import beside_document, compare_runs
     from palate.report import make_console, print_document, printable
-    from palate.runs import find_run
+    from palate.runs import runs_to_read
+    from palate.storage import with_addresses
 
-    folders = [find_run(run) for run in runs]
-    found = compare_runs(folders, seed=seed, resample=resample, controls=controls)
+    found = compare_runs(runs_to_read(runs), seed=seed, resample=resample, controls=controls)
     if options.json:
         return print_json(found.paired if found.paired and not found.beside and not found.alone else found)
     console = make_console()
@@ -58,7 +59,7 @@ def compare(
     for beside in found.beside:
         print_document(beside_document(beside), console)
     for line in [*(found.paired.unmatched if found.paired else ()), *found.alone]:
-        console.print(printable(f"Not compared: {line}", console), highlight=False)
+        console.print(printable(with_addresses(f"Not compared: {line}"), console), highlight=False)
     return None
 
 
@@ -72,7 +73,7 @@ def _print_paired(found: RunComparison, console: Console) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("view", "model", "against"):
         table.add_column(title, overflow="fold")
-    for title in ("difference", "95% interval", "q", ""):
+    for title in ("difference\n95% interval", "q", ""):
         table.add_column(title, justify="right", no_wrap=True)
     same = [row for row in found.differences if row.difference == 0 and row.p == 1]
     for row in found.differences:
@@ -82,8 +83,9 @@ def _print_paired(found: RunComparison, console: Console) -> None:
         verdict = Text("real", style="bold green") if row.q < 0.05 else Text("not shown", style="dim")
         if row.q < 0.05 and few_carry(row.carried_by, row.users):
             verdict.append(f", but not without {row.carried_by} of {row.users} users", style="yellow")
-        numbers = (f"{100 * row.difference:+.1f}", interval, f"{row.q:.3f}")
-        table.add_row(*(printable(word, console) for word in (row.view, row.rm, row.than)), *numbers, verdict)
+        words = (row.view, *(_by_hash(name, found.runs) for name in (row.rm, row.than)))
+        numbers = (f"{100 * row.difference:+.1f}\n{interval}", f"{row.q:.3f}")
+        table.add_row(*(Text(_in_lines(printable(word, console).plain)) for word in words), *numbers, verdict)
     which = "both" if len(found.runs) == 2 else f"all {len(found.runs)}"
     console.print(f"{found.items} items of {found.users} users that {which} runs rated", highlight=False)
     console.print(table)
@@ -95,3 +97,24 @@ def _print_paired(found: RunComparison, console: Console) -> None:
         style="dim",
         highlight=False,
     )
+
+
+def _in_lines(label: str) -> str:
+    """Broken where a reader would, so that a narrow terminal does not break it within a word.
+
+    >>> _in_lines("swapped:judgements:4+demographics")
+    'swapped:\\njudgements:4+\\ndemographics'
+    """
+    return label.replace("+", "+\n").replace("swapped:", "swapped:\n").replace(" (", "\n(")
+
+
+def _by_hash(label: str, runs: Sequence[str]) -> str:
+    """A model's name with its run; of runs of one name, what tells them apart is enough.
+
+    >>> _by_hash("embedding (mini-6cdd259813)", ["mini-6cdd259813", "mini-946125bb07"])
+    'embedding (6cdd259813)'
+    """
+    names = [Path(run).name for run in runs]
+    for name in names if len({name.rpartition("-")[0] for name in names}) == 1 else ():
+        label = label.replace(f"({name})", f"({name.rpartition('-')[2]})")
+    return label

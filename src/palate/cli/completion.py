@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
+from palate.cli._options import Written
 
 
 def completion(
     shell: Literal["bash", "zsh", "fish", "powershell"],
     /,
     *,
-    output: Annotated[Path | None, Parameter(name=["-o", "--output"])] = None,
+    output: Written = None,
 ) -> None:
     """Print the script that completes palate's commands and options with Tab. Nothing is installed.
 

@@ -1,26 +1,31 @@
-"""`palate data`: list, show, check and convert benchmarks, and export what is held on one person."""
+"""`palate data`: list, show, check, convert and push benchmarks, and export what is held on one person."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from palate.cli._options import DataOptions, Flag, Folders
+from palate.cli._options import OUTPUT, DataOptions, Flag, Folder, Folders, Many, Written
 from palate.records import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from rich.console import Console
 
-    from palate.data import BenchmarkSummary
+    from palate.data import BenchmarkSummary, Fault
     from palate.records import Benchmark, Comparison, Completion, User
 
 DATA = DataOptions()
 HAS_ERRORS = 2
 SHOWN_CATEGORIES = 12
+MOST_OF_A_FIELD, FIRST_OF_A_FIELD = 20, 5
+"""Of a field with more faults than the first number, only as many as the second are printed one by one."""
 
 
 def list_benchmarks(*, options: DataOptions = DATA) -> None:
@@ -102,6 +107,7 @@ def check(spec: str, /, *, options: DataOptions = DATA) -> int:
     from palate.cli._show import print_json
     from palate.data import inspect_benchmark
     from palate.report import count
+    from palate.storage import with_addresses
 
     inspection = inspect_benchmark(spec, data_dir=options.data)
     faults = inspection.faults
@@ -115,16 +121,95 @@ def check(spec: str, /, *, options: DataOptions = DATA) -> int:
         console.print(f"Read as: {mapping}", markup=False, highlight=False, soft_wrap=True)
     if inspection.spec:
         console.print(f"The same again: {inspection.spec}", markup=False, highlight=False, soft_wrap=True)
-    for fault in faults:
-        colour = "red" if fault.severity == "error" else "yellow"
-        console.print(f"[{colour}]{fault.severity}[/] {escape(str(fault))}", soft_wrap=True, highlight=False)
+    for severity, text in _fault_lines(faults):
+        colour = "red" if severity == "error" else "yellow"
+        console.print(f"[{colour}]{severity}[/] {escape(with_addresses(text))}", soft_wrap=True, highlight=False)
     console.print(f"{count(errors, 'error')}, {count(len(faults) - errors, 'warning')}")
+    if errors and inspection.way_out:
+        console.print(inspection.way_out, markup=False, highlight=False, soft_wrap=True)
     return HAS_ERRORS if errors else 0
+
+
+def _fault_lines(faults: Sequence[Fault]) -> Iterator[tuple[str, str]]:
+    """Each fault in order; of one field that is wrong all over, the first few and how many more there are."""
+    totals = Counter((fault.severity, fault.field) for fault in faults)
+    printed: Counter[tuple[str, str | None]] = Counter()
+    for fault in faults:
+        kind = fault.severity, fault.field
+        printed[kind] += 1
+        many = fault.field is not None and totals[kind] > MOST_OF_A_FIELD
+        if not many or printed[kind] <= FIRST_OF_A_FIELD:
+            yield fault.severity, str(fault)
+        elif printed[kind] == FIRST_OF_A_FIELD + 1:
+            more = totals[kind] - FIRST_OF_A_FIELD
+            yield fault.severity, f"... and {more:,} more of field {fault.field!r}; --json lists them all"
+
+
+def example(
+    file: Path,
+    /,
+    *,
+    questions: Path | None = None,
+    people: int = 60,
+    choices: int = 16,
+    seed: NonNegativeInt = 0,
+    force: Flag = False,
+) -> None:
+    """Write a table of made-up people's choices, and say what there is to find in it.
+
+    Parameters
+    ----------
+    file
+        The CSV file to write.
+    questions
+        A second CSV file to write, with questions that nobody in the first one was asked, to ask real people.
+    people
+        Number of people; every fifth is 60 or over.
+    choices
+        Choices of each person.
+    seed
+        Decides who is shown what, and what they take.
+    force
+        Overwrite the file if it is there.
+    """
+    from palate.report import percent
+    from palate.simulate import EXAMPLE_COLUMNS, EXAMPLE_HABIT, EXAMPLE_TASTE, QUESTION_COLUMNS, example_table
+
+    table = example_table(people, choices, seed)
+    _write_csv(file, [EXAMPLE_COLUMNS, *table.rows], force)
+    if questions is not None:
+        _write_csv(questions, [QUESTION_COLUMNS, *table.questions], force)
+    _console().print(
+        f"{file}: {len(table.rows):,} rows of {table.people} people. What is in it:\n"
+        f"- a taste: half of them like lists, the others prose; they follow it {EXAMPLE_TASTE:.0%} of the time\n"
+        f"- a habit: where both are prose, people take the longer answer {EXAMPLE_HABIT:.0%} of the time\n"
+        f"- a group: the {table.oldest} people of 60 and over take the shorter one as often\n"
+        "- rows to clean: without a choice or a name, ties, and rows that are there twice\n"
+        f"Right on {percent(table.best)}: whoever knows all of this. On {percent(table.impersonal)}: whoever does not "
+        "know who chose.",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _write_csv(file: Path, rows: Sequence[Sequence[str]], force: bool) -> None:
+    import csv
+
+    from palate.records import PalateError
+
+    try:
+        with file.open("w" if force else "x", encoding="utf-8", newline="") as stream:
+            csv.writer(stream).writerows(rows)
+    except FileExistsError:
+        raise PalateError(f"{file} is there already: name another file, or overwrite it with --force") from None
+    except OSError as error:
+        raise PalateError(f"{file} cannot be written: {error.strerror or error}") from None
 
 
 def convert(
     spec: str,
-    folder: Path,
+    folder: Folder,
     /,
     *,
     pairs: Flag = False,
@@ -149,7 +234,7 @@ def convert(
     spec
         Name or path of a benchmark, with options: `prefs.jsonl,user=annotator`.
     folder
-        Where to write it.
+        Where to write it, here or in a bucket.
     pairs
         Write comparisons made from the completions: what the user wrote against what others wrote.
     rejected_by
@@ -180,7 +265,9 @@ def convert(
     from palate.data import scrub as scrubbed
     from palate.records import PalateError
     from palate.report import count
+    from palate.storage import address_of, folder_to_change
 
+    folder = folder_to_change(folder)
     benchmark = load_benchmark(spec, data_dir=data)
     known = len(benchmark.card.notes)
     drawn = {"samples": samples, "tokens": tokens, "temperature": temperature, "limit": limit, "seed": seed, "out": out}
@@ -200,7 +287,9 @@ def convert(
     write_benchmark(benchmark, folder, force=force)
     written = f"{count(len(benchmark.users), 'user')}, {count(len(benchmark.comparisons), 'comparison')}"
     _console().print(
-        f"{folder}: {written}, {count(len(benchmark.completions), 'completion')}", markup=False, soft_wrap=True
+        f"{address_of(folder)}: {written}, {count(len(benchmark.completions), 'completion')}",
+        markup=False,
+        soft_wrap=True,
     )
     for note in benchmark.card.notes[known:]:
         _console().print(note, markup=False, soft_wrap=True)
@@ -225,7 +314,7 @@ def export_user(
     *,
     run: Folders = None,
     model: Folders = None,
-    out: Path = Path("user.json"),
+    output: Annotated[Path, OUTPUT] = Path("user.json"),
     force: Flag = False,
     data: Path | None = None,
 ) -> None:
@@ -241,8 +330,9 @@ def export_user(
         A run folder of any kind to look into as well, with its models and the samples beside it; may be repeated.
         `latest` is the newest in `runs`.
     model
-        The folder of a trained model to look into as well; may be repeated.
-    out
+        The folder of a trained model to look into as well; may be repeated. `trained/latest/models/NAME` is of the
+        newest run in `trained`.
+    output
         The file to write; only its owner may read it.
     force
         Overwrite the file if it is there.
@@ -255,42 +345,116 @@ def export_user(
     from palate.data import load_benchmark
     from palate.privacy import export_user as gather
     from palate.records import PalateError
-    from palate.runs import find_run
+    from palate.runs import find_in_run, run_to_read
+    from palate.storage import folder_to_use, kept_copies, with_addresses
 
-    if out.exists() and not force:
-        raise PalateError(f"{out} is there already: name another file with --out, or overwrite it with --force")
+    if output.exists() and not force:
+        raise PalateError(f"{output} is there already: name another file with --output, or overwrite it with --force")
     benchmark = load_benchmark(spec, data_dir=data)
     with progress_bar() as progress:
-        found = gather(benchmark, user, [find_run(folder) for folder in run or ()], model or (), progress)
-    content = msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+        kept = [folder for folder in kept_copies() if (folder / "items.jsonl").is_file()]
+        runs = [*(run_to_read(folder, beside=True) for folder in run or ()), *kept]
+        models = [folder_to_use(find_in_run(folder)) for folder in model or ()]
+        found = gather(benchmark, user, runs, models, progress)
+    said = with_addresses(msgspec.json.encode(found).decode())
+    content = msgspec.json.format(said.encode(), indent=2) + b"\n"
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
+        output.parent.mkdir(parents=True, exist_ok=True)
         if force:  # a file that others may read stays so when it is written to
-            out.unlink(missing_ok=True)
-        with os.fdopen(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            output.unlink(missing_ok=True)
+        with os.fdopen(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
             stream.write(content)
     except OSError as error:
-        raise PalateError(f"{out} cannot be written: {error.strerror or error}") from error
+        raise PalateError(f"{output} cannot be written: {error.strerror or error}") from error
     lines = sum(sum(one.files.values()) for one in found.runs)
     samples = sum(one.kind == "samples" for one in found.runs)
     print(  # noqa: T201
-        f"{out}: {len(found.user.posts)} posts, {len(found.user.judgements)} judgements, "
+        f"{output}: {len(found.user.posts)} posts, {len(found.user.judgements)} judgements, "
         f"{len(found.comparisons)} comparisons, {len(found.completions)} completions, "
         f"{len(found.models)} models, {len(found.runs) - samples} runs, {samples} sets of samples, "
         f"{lines:,} lines of these"
     )
     for note in found.notes:
-        print(printable(f"Note: {note}"))  # noqa: T201
+        print(printable(with_addresses(f"Note: {note}")))  # noqa: T201
 
 
-def schema(name: str | None = None, *, out: Path | None = None) -> None:
+def push(
+    what: str,
+    repository: str,
+    /,
+    *,
+    public: Flag = False,
+    with_ids: Flag = False,
+    without_users: Flag = False,
+    language: Many = None,
+    force: Flag = False,
+    dry_run: Flag = False,
+    options: DataOptions = DATA,
+) -> None:
+    """Send a benchmark or a run to a data set on the Hugging Face hub, in one commit, with a card.
+
+    The data set is private unless you say --public. First a sentence says what will be visible to whom.
+    The same content is never sent twice. After an interruption, run the same command again.
+
+    Parameters
+    ----------
+    what
+        Name or path of a benchmark, or a run folder. `latest` is the newest run in `runs`.
+    repository
+        The data set on the hub, as OWNER/NAME. It is made if it does not exist.
+    public
+        Let anybody read it. Needed again for each push to a data set that is public.
+    with_ids
+        Send ids of users that are not pseudonyms.
+    without_users
+        Of a run, send the reports alone, with nothing about a single user.
+    language
+        Language of the texts for the hub's search, such as `en`; may be repeated.
+    force
+        Write into a data set that holds something else, beside its other files.
+    dry_run
+        Check everything and say what would be visible to whom; send nothing.
+    """
+    from palate.cli._show import print_json
+    from palate.privacy import plan_push
+    from palate.privacy import push as send
+    from palate.report import count, make_console
+
+    plan = plan_push(
+        what,
+        repository,
+        public=public,
+        with_ids=with_ids,
+        without_users=without_users,
+        languages=language or (),
+        force=force,
+        data_dir=options.data,
+    )
+    console = make_console(stderr=options.json, markup=False, soft_wrap=True)
+    console.print(plan.visible)
+    if dry_run:
+        console.print(f"Would send {', '.join(sorted(plan.files))}. Nothing was sent.")
+        return None
+    done = send(plan)
+    if options.json:
+        return print_json(done)
+    if done.changed:
+        console.print(f"Sent {count(len(done.files), 'file')} to {done.address} in commit {done.commit}.")
+    else:
+        console.print(f"Nothing changed: {done.address} holds this already, in commit {done.commit}.")
+    if plan.what == "benchmark":
+        console.print(f"To read it: palate eval hub:{done.repository},revision={done.commit}")
+    return None
+
+
+def schema(name: str | None = None, *, output: Written = None) -> None:
     """Print the JSON Schemas of the files, or write each to a file.
 
     Parameters
     ----------
     name
         users, comparisons, completions, card or exchange; all of them when left out.
-    out
+    output
         Folder to write NAME.json files to, instead of printing.
     """
     import msgspec
@@ -302,12 +466,12 @@ def schema(name: str | None = None, *, out: Path | None = None) -> None:
     schemas = json_schemas()
     if name is not None and name not in schemas:
         raise unknown_name("schema", name, schemas)
-    if out is None:
+    if output is None:
         return print_json(schemas if name is None else schemas[name], indent=2)
-    out.mkdir(parents=True, exist_ok=True)
+    output.mkdir(parents=True, exist_ok=True)
     for one in schemas if name is None else [name]:
         text = msgspec.json.format(msgspec.json.encode(schemas[one]), indent=2)
-        (out / f"{one}.json").write_bytes(text + b"\n")
+        (output / f"{one}.json").write_bytes(text + b"\n")
     return None
 
 

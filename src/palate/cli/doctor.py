@@ -13,10 +13,11 @@ def doctor(*, options: JsonOption = JSON) -> None:
     from rich.text import Text
 
     from palate.cli._show import print_json
-    from palate.engine import examine
+    from palate.engine import Diagnosis, examine
+    from palate.privacy import read_pushes
     from palate.report import make_console
 
-    found = examine()
+    found = [*examine(), *(Diagnosis("pushed", one.sentence) for one in read_pushes())]
     if options.json:
         return print_json({"findings": found})
     table = Table(box=None, show_header=False, pad_edge=False)

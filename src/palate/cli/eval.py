@@ -65,6 +65,8 @@ def evaluate(
         resample=resample,
         **views.given,
     )
+    if summary is None:
+        return
     show_general(general, run, summary.run, benchmark, [name for name in models if name not in CONTROLS] or models)
 
 

@@ -17,6 +17,7 @@ STILL_THERE = 2
 
 def forget(
     *users: str,
+    users_file: Path | None = None,
     data: Folders = None,
     run: Folders = None,
     model: Folders = None,
@@ -36,13 +37,15 @@ def forget(
     ----------
     users
         The id of each user, exactly.
+    users_file
+        A file with more ids, one a line.
     data
         A benchmark folder in palate's own format; may be repeated.
     run
         A run folder, with the models in it and the samples beside it; may be repeated. `latest` is the newest in
-        `runs`.
+        `runs`. It may be in a bucket, as the others may, and is changed there too.
     model
-        The folder of a trained model; may be repeated.
+        The folder of a trained model; may be repeated. `trained/latest/models/NAME` is of the newest run in `trained`.
     keep_answers
         Keep the cached answers of language models. They do not record whose they are, so by default all are erased.
     dry_run
@@ -57,36 +60,50 @@ def forget(
     from palate.privacy import check_receipt, finish_erasures, read_receipt
     from palate.privacy import forget as erase
     from palate.records import PalateError
-    from palate.runs import find_run
+    from palate.runs import find_in_run, run_to_erase_from
+    from palate.storage import folder_to_change
 
-    if not users:
+    erased = list(dict.fromkeys([*users, *(_read_ids(users_file) if users_file else ())]))
+    if not erased:
         raise PalateError("name the user to erase: palate forget USER --data FOLDER")
-    if check is not None and len(users) > 1:
-        raise PalateError("a check looks for one user; name one")
     names = Pseudonyms(pseudonym_key())
-    others = f"-and-{len(users) - 1}-more" if len(users) > 1 else ""
-    file = receipt or Path(f"forgotten-{names.user(users[0])}{others}-{datetime.now(UTC):%Y-%m-%dT%H%M%S}.json")
+    others = f"-and-{len(erased) - 1}-more" if len(erased) > 1 else ""
+    file = receipt or Path(f"forgotten-{names.user(erased[0])}{others}-{datetime.now(UTC):%Y-%m-%dT%H%M%S}.json")
     with progress_bar(show=not options.json) as progress:
         if check is not None:
             finish_erasures(names, progress)
-            checked = check_receipt(read_receipt(check), users[0], names, progress)
+            checked = check_receipt(read_receipt(check), erased, names, progress)
         else:
             made = erase(
-                users,
+                erased,
                 names,
-                data=data or (),
-                runs=[find_run(folder) for folder in run or ()],
-                models=model or (),
+                runs=[run_to_erase_from(folder) for folder in run or ()],  # models may lie in them
+                data=[folder_to_change(folder) for folder in data or ()],
+                models=[folder_to_change(find_in_run(folder)) for folder in model or ()],
                 keep_answers=keep_answers,
                 dry_run=dry_run,
                 receipt=file,
                 progress=progress,
             )
     if check is not None:
-        print_json(checked) if options.json else _show_checked(checked)
+        print_json(checked, addresses=False) if options.json else _show_checked(checked)
         return 0 if checked.clean else STILL_THERE
-    print_json(made) if options.json else _show_receipt(made, file)
+    print_json(made, addresses=False) if options.json else _show_receipt(made, file)
     return 0
+
+
+def _read_ids(file: Path) -> list[str]:
+    """The ids of a file as they stand there: an id may begin or end with a space."""
+    from palate.records import PalateError
+
+    try:
+        ids = [line for line in file.read_text("utf-8-sig").split("\n") if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or error
+        raise PalateError(f"{file} cannot be read: {reason}. It holds the ids of users, one a line.") from error
+    if not ids:
+        raise PalateError(f"{file} holds no id; write one a line")
+    return ids
 
 
 def _show_receipt(receipt: Receipt, file: Path) -> None:

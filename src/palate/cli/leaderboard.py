@@ -8,16 +8,16 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from palate.cli._options import Flag, JsonOption
+from palate.cli._options import IN_BUCKET, OUTPUT, Flag, Folder, JsonOption
 
 JSON = JsonOption()
 
 
 def leaderboard(
-    runs: Annotated[list[Path], Parameter(negative="")],
+    runs: Annotated[list[Path], Parameter(negative=""), IN_BUCKET],
     /,
     *,
-    out: Path = Path("site"),
+    output: Annotated[Folder, OUTPUT] = Path("site"),
     about: Path | None = None,
     reason: str = "",
     without_users: Flag = False,
@@ -33,9 +33,9 @@ def leaderboard(
     Parameters
     ----------
     runs
-        Run folders, or folders that hold them.
-    out
-        Folder of the site. What it held before is brought up to date; its manifest only grows.
+        Run folders, or folders that hold them, here or in a bucket.
+    output
+        Folder of the site, here or in a bucket. What it held before is brought up to date; its manifest only grows.
     about
         A TOML file with the size, licence, link and number of tried variants of models.
     reason
@@ -52,11 +52,13 @@ def leaderboard(
     from palate.cli._show import print_json, progress_bar
     from palate.leaderboard import leaderboard as build
     from palate.report import count, print_document
+    from palate.runs import runs_to_read
+    from palate.storage import folder_to_change, url_of
 
     with progress_bar(show=not options.json) as progress:
         site = build(
-            runs,
-            out,
+            runs_to_read(runs),
+            folder_to_change(output),
             about=about,
             reason=reason,
             users=not without_users,
@@ -72,5 +74,6 @@ def leaderboard(
     if site.summary.left_out:
         console.print(f"Left out: {count(len(site.summary.left_out), 'run')} of other kinds", highlight=False)
     console.print(f"Manifest: {count(len(site.events), 'line')} added", highlight=False)
-    console.print("Board:", site.page.resolve().as_uri(), markup=False, highlight=False, soft_wrap=True)
+    page = url_of(site.page) or site.page.resolve().as_uri()
+    console.print("Board:", page, markup=False, highlight=False, soft_wrap=True)
     return None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palate.cli._options import JsonOption
+from palate.cli._options import Folder, JsonOption
 
 JSON = JsonOption()
 
 
-def merge(*runs: Path, out: Path = Path("runs"), options: JsonOption = JSON) -> None:
+def merge(*runs: Folder, out: Folder = Path("runs"), options: JsonOption = JSON) -> None:
     """Merge the shards of a run into the run folder that one process would have made. No model is needed.
 
     A merge that was stopped can be repeated.
@@ -17,14 +17,15 @@ def merge(*runs: Path, out: Path = Path("runs"), options: JsonOption = JSON) -> 
     Parameters
     ----------
     runs
-        The folders of all shards, such as `runs/shard-*-of-8`, or the run folders in them.
+        The folders of all shards, such as `runs/shard-*-of-8`, or the run folders in them; also in a bucket, such as
+        `s3://bucket/runs/shard-*-of-8`.
     out
         Folder in which the run folder is made.
     """
     from palate.cli._show import progress_bar, show
-    from palate.runs import merge_runs
+    from palate.runs import folder_for_runs, merge_runs, runs_to_read
 
     with progress_bar(show=not options.json) as progress:
-        merged = merge_runs(runs, out, progress)
+        merged = merge_runs(runs_to_read(runs), folder_for_runs(out), progress)
         progress("writing the report", 0, 1)
         show(merged.experiment.summarise(merged), json=options.json)

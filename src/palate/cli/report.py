@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from palate.cli._options import Flag, JsonOption, Resample
+from palate.cli._options import Flag, Folder, JsonOption, Resample
 from palate.records import printable
 
 JSON = JsonOption()
 
 
 def report(
-    run: Path,
+    run: Folder,
     /,
     *,
     read_again: Flag = False,
@@ -26,7 +26,8 @@ def report(
     Parameters
     ----------
     run
-        A run folder, as `palate eval` prints it at the end; `latest` is the newest in `runs`.
+        A run folder, as `palate eval` prints it at the end; `latest` is the newest in `runs`, and
+        `s3://bucket/runs/latest` that in a bucket, to which the report is written too.
     read_again
         Read verdicts and grades again from what the models wrote, with the current readers.
     resample
@@ -40,9 +41,9 @@ def report(
     """
     from palate.cli._show import show
     from palate.records import PalateError
-    from palate.runs import Reading, find_run, open_run
+    from palate.runs import Reading, open_run, put_reports, run_to_read, run_to_write
 
-    run = find_run(run)
+    named, run = run, run_to_write(run) if repair else run_to_read(run)
     if repair:
         _repair(run)
     opened = open_run(run)
@@ -57,6 +58,8 @@ def report(
         raise PalateError(f"{run} is a run of {experiment.command}, whose intervals resample users only")
     summary = experiment.summarise(opened, Reading(read_again=read_again, resample=resample))
     show(summary, json=options.json, users=not without_users)
+    if not repair:
+        put_reports(named, run)
 
 
 def _repair(folder: Path) -> None:
@@ -73,4 +76,6 @@ def _repair(folder: Path) -> None:
 
 
 def _say(text: str) -> None:
-    print(printable(f"palate: {text}"), file=sys.stderr)  # noqa: T201
+    from palate.storage import with_addresses
+
+    print(printable(with_addresses(f"palate: {text}")), file=sys.stderr)  # noqa: T201

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palate.cli._options import JsonOption
+from palate.cli._options import Folder, JsonOption
 
 JSON = JsonOption()
 
 
-def runs(folder: Path = Path("runs"), /, *, options: JsonOption = JSON) -> None:
+def runs(folder: Folder = Path("runs"), /, *, options: JsonOption = JSON) -> None:
     """List the runs of a folder: kind, benchmark, models, date, and whether they are complete.
 
     Parameters
     ----------
     folder
-        Folder that holds run folders.
+        Folder that holds run folders, here or in a bucket.
     """
     from rich.console import Console
     from rich.table import Table
@@ -23,9 +23,11 @@ def runs(folder: Path = Path("runs"), /, *, options: JsonOption = JSON) -> None:
     from palate.cli._show import print_json, progress_bar
     from palate.leaderboard import list_runs
     from palate.report import printable
+    from palate.runs import run_to_read
+    from palate.storage import with_addresses
 
     with progress_bar(show=not options.json) as progress:
-        found = list_runs(folder, progress=progress)
+        found = list_runs(run_to_read(folder), progress=progress)
     if options.json:
         return print_json(found)
     console = Console(highlight=False)
@@ -33,6 +35,7 @@ def runs(folder: Path = Path("runs"), /, *, options: JsonOption = JSON) -> None:
         "run", "kind", "benchmark", "models", "last change", "complete", box=None, header_style="bold", pad_edge=False
     )
     table.columns[0].overflow = table.columns[3].overflow = "fold"
+    table.columns[0].no_wrap = True  # a name is there to be copied
     for run in found:
         models = ", ".join(run.models[:4]) + (f" and {len(run.models) - 4} more" if len(run.models) > 4 else "")
         state = "cannot be read" if run.fault else {True: "yes", False: "no", None: "–"}[run.complete]
@@ -48,5 +51,5 @@ def runs(folder: Path = Path("runs"), /, *, options: JsonOption = JSON) -> None:
     console.print(table)
     for run in found:
         if run.fault:
-            console.print(printable(run.fault, console))
+            console.print(printable(with_addresses(run.fault), console))
     return None

@@ -125,9 +125,9 @@ class _Watch:
             )
         self._draw()
 
-    def progress(self, what: str, done: int, total: int) -> None:
+    def progress(self, what: str, done: float, total: int) -> None:
         """What the running cell is doing."""
-        self._now = f"{what}, {done:,} of {total:,}"
+        self._now = f"{what}, {int(done):,} of {total:,}"
         self._draw()
 
     def _time_left(self) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palate.cli._options import DataOptions
+from palate.cli._options import DataOptions, Folder
 
 DATA = DataOptions()
 
 
 def check(
-    run: Path,
+    run: Folder,
     /,
     *,
     benchmark: str | None = None,
@@ -40,9 +40,10 @@ def check(
     from palate.leaderboard import check_submission
     from palate.records import PalateError
     from palate.report import printable
-    from palate.runs import find_run
+    from palate.runs import run_to_read
+    from palate.storage import address_of
 
-    run = find_run(run)
+    run = run_to_read(run)
     checked = check_submission(run, benchmark=benchmark, seal=seal, board=board, **options.given)
     if options.json:
         print_json(checked)
@@ -55,7 +56,9 @@ def check(
             console.print(verdict.append(clause.clause).append_text(printable(remark, console, "dim")))
         console.print(f"seal: {checked.seal}", soft_wrap=True)
     if checked.failed:
-        raise PalateError(f"{run} cannot be accepted: {len(checked.failed)} of {len(checked.clauses)} checks failed")
+        raise PalateError(
+            f"{address_of(run)} cannot be accepted: {len(checked.failed)} of {len(checked.clauses)} checks failed"
+        )
 
 
 def import_results(

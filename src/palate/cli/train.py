@@ -102,6 +102,7 @@ def train(
         folds=folds,
         retriever=retriever,
     )
+    assert summary is not None  # training has no dry run
     if asked:
         _curve(summary, privacy_curve(summary, named, asked, delta, noise_seed), show=not run.json)
     models = Path(summary.run) / "models"

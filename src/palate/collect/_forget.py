@@ -123,7 +123,7 @@ def _finish(project: Project, store: Store, keys: Keys, participant: str) -> Pat
 
 
 def _erase(project: Project, store: Store, keys: Keys, participant: str) -> Path:
-    from palate.privacy import Place, Receipt, write_receipt
+    from palate.privacy import Place, Receipt, pushes_of, write_receipt
 
     with store.reading() as connection:
         folders = [Path(path) for path in connection.execute(select(exports.c.path)).scalars()]
@@ -132,6 +132,7 @@ def _erase(project: Project, store: Store, keys: Keys, participant: str) -> Path
     others = [f"{folder} is no export of a collection, and was left alone" for folder in folders
               if folder.exists() and folder not in own]  # fmt: skip
     places = [erase_from_export(folder, participant) for folder in own]
+    pushed = [one.out_of_reach for folder in own for one in pushes_of(folder)]
     erased = _from_tables(store, keys, participant)
     places.append(Place(kind="collection", path=_where(store), erased=erased))
     hashed = forgotten_hash(keys, participant)
@@ -140,7 +141,7 @@ def _erase(project: Project, store: Store, keys: Keys, participant: str) -> Path
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         dry_run=False,
         places=places,
-        not_erased=[ELSEWHERE, *others, *([] if store.sqlite else [POSTGRES])],
+        not_erased=[ELSEWHERE, *others, *pushed, *([] if store.sqlite else [POSTGRES])],
         retrain=[],
         words=[],
         vectors=[],

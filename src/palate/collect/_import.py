@@ -5,6 +5,7 @@ All faults of a file are told at once, with file and line, before anything is im
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 import msgspec
 
 from palate.collect._records import Item
-from palate.data import Fault, History, Location, Row, load_benchmark, read_rows, text_key
+from palate.data import Fault, History, Location, Row, is_user_column, load_benchmark, read_rows, text_key
 from palate.records import Benchmark, Comparison, PalateError, User
 from palate.runs import Run, kind_of, open_run
 from palate.views import demographics_part, judgement_part, post_part, values_part
@@ -67,23 +68,25 @@ def read_items(
 def _is_bare(path: Path) -> bool:
     """Whether a table has no users: then it holds items, and not somebody's choices."""
     row = next((row for row, _ in read_rows(path, [])), {})
-    return "preferences" not in row and "user_id" not in row
+    return "preferences" not in row and not any(map(is_user_column, row))
 
 
 def items_from_benchmark(benchmark: Benchmark) -> ItemsRead:
     """Each pair of texts once, however many users judged it; what they chose does not come along."""
     pairs: dict[tuple[str, frozenset[str]], Comparison] = {}
     for comparison in benchmark.comparisons:
-        if len(set(comparison.responses)) == len(comparison.responses):
+        texts = comparison.responses
+        if len(set(texts)) == len(texts) and all(text.strip() for text in texts):
             pairs.setdefault((comparison.prompt, frozenset(comparison.responses)), comparison)
     if not pairs:
         raise PalateError(f"{benchmark.card.name}: no comparison whose responses can be shown")
     kept = list(pairs.values())
     left = len(benchmark.comparisons) - len(kept)
+    note = f"{left:,} comparisons left out: they repeat a pair of texts, offer the same text twice or an empty one"
     return ItemsRead(
         items=tuple(
             Item(
-                id=item.id,
+                id=_told_to_all(item),
                 prompt=item.prompt,
                 # in an order that says nothing about who chose what
                 responses=tuple(sorted(item.responses)),
@@ -93,8 +96,16 @@ def items_from_benchmark(benchmark: Benchmark) -> ItemsRead:
             )
             for item in kept
         ),
-        notes=(f"{left:,} comparisons repeat a pair of texts or offer the same text twice",) if left else (),
+        notes=(note,) if left else (),
     )
+
+
+def _told_to_all(item: Comparison) -> str:
+    """The id that every browser gets: in that of a table's row stands who made the choice, who is nobody's business."""
+    if item.user_id not in item.id:
+        return item.id
+    said = "\x00".join((item.prompt, *sorted(item.responses)))
+    return f"item-{hashlib.sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
 def items_to_validate(benchmark: Benchmark, *, profile: int = PROFILE) -> ItemsRead:
@@ -183,7 +194,9 @@ def _text(row: Row, column: str) -> str:
     value = row.get(column)
     if not isinstance(value, str) or not value.strip():
         known = ", ".join(sorted(row))
-        raise ValueError(f"no text in column {column!r}; name the column that holds the prompt. Columns: {known}")
+        raise ValueError(
+            f"no text in column {column!r}; name the column that holds the prompt with --prompt. Columns: {known}"
+        )
     return value
 
 

@@ -1,4 +1,4 @@
-"""Before the start: how many people, items and repeats it takes to see a gain of so many points.
+"""Before the start: how many people, items and repeats it takes to see a gain of a given size.
 
 The same power formula as `palate audit` uses, with what only a plan has to assume: how reliable people are. Whoever
 answers an item that comes again as before in a share s of the cases gives the label that they would stand by with a

@@ -174,7 +174,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     database: str = ""
     """A PostgreSQL address, or the name of an environment variable that holds it as `$NAME`; a SQLite file if empty."""
     retention_days: int = 365
-    """After so many days without an answer, a person is erased; 0 keeps everybody."""
+    """Days without an answer after which a person is erased; 0 keeps everybody."""
     strata: list[str] = []
     """Groups that assignment is balanced over: from the invitation, or from survey questions of the same id."""
     quotas: list[Quota] = []
@@ -205,7 +205,7 @@ def read_project(folder: Path, *, check_items: bool = True) -> Project:
         raw = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise PalateError(f"there is no project {file}. Make one: palate collect init NAME --example compare") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise PalateError(f"{file} cannot be read as TOML: {error}") from error
     faults: list[str] = []
     tasks = list(_tasks(raw.pop("tasks", []), faults))

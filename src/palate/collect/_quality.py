@@ -233,7 +233,7 @@ def _positions(answers: dict[str, list[Answer]], items: dict[str, Item]) -> Iter
 
 
 def upper_tail(hits: int, chances: Sequence[float]) -> float:
-    """The probability of at least so many hits in independent draws, each with its own chance; exact.
+    """The probability of at least `hits` hits in independent draws, each with its own chance; exact.
 
     >>> upper_tail(5, [0.5] * 5)
     0.03125

@@ -31,7 +31,7 @@ MARGIN = 0.5
 MOST = 4.0
 """By which two grades of 1 to 5 can differ."""
 FEWEST_RATERS = 2
-"""An item is named as one to look at only if at least so many raters graded it."""
+"""Minimum number of raters before an item is named as one to look at."""
 
 Verdict = Literal["equal", "not equal", "better", "not better", "open"]
 
