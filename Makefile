@@ -35,5 +35,5 @@ clean:
 	touch $@
 
 .venv/ready-to-test: .venv/ready-to-run
-	$(INSTALL) --editable '.[local,train,privacy,downstream,serve,collect,postgres,build,cluster,hub,dev,docs]'
+	$(INSTALL) --editable '.[local,train,privacy,downstream,serve,collect,postgres,build,cluster,storage,hub,onnx,dev,docs]'
 	touch $@
