@@ -139,7 +139,9 @@ def _positions(draft: BenchmarkDraft) -> Iterator[Fault]:
     counts = Counter(positions)
     position, count = counts.most_common(1)[0]
     if count == len(items):
-        yield warning(place, "preferred", f"the {_ordinal(position)} response is chosen in all {count} rows; shuffle them")
+        yield warning(
+            place, "preferred", f"the {_ordinal(position)} response is chosen in all {count} rows; shuffle them"
+        )
         return
     for position, count in sorted(counts.items()):
         chances = [1 / len(item.responses) if position < len(item.responses) else 0.0 for item in items]
