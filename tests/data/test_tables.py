@@ -110,14 +110,16 @@ def test_a_column_that_only_sounds_like_a_date_is_left_alone_and_named(odd: obje
 
 
 def test_a_date_may_be_written_with_the_day_first_and_dots(tmp_path: Path) -> None:
-    rows = [row | {"judged on": day} for row, day in zip(ROWS, ["14.3.2024", "15.03.2024 10:00", "5.1.2024"])]
+    rows = [
+        row | {"judged on": day} for row, day in zip(ROWS, ["14.3.2024", "15.03.2024 10:00", "5.1.2024"], strict=True)
+    ]
     with pytest.warns(UserWarning, match="taking 'judged on' as the time of each choice"):
         benchmark = load_benchmark(f"{jsonl(tmp_path / 'prefs.jsonl', rows)},user=who")
     assert [item.date for item in benchmark.comparisons] == ["2024-03-14", "2024-03-15T10:00:00", "2024-01-05"]
 
 
 def test_a_column_of_dates_that_palate_cannot_read_is_not_to_be_skipped_row_by_row(tmp_path: Path) -> None:
-    rows = [row | {"day": day} for row, day in zip(ROWS, ["03/14/2024", "03/15/2024", "2024-01-05"])]
+    rows = [row | {"day": day} for row, day in zip(ROWS, ["03/14/2024", "03/15/2024", "2024-01-05"], strict=True)]
     spec = f"{jsonl(tmp_path / 'prefs.jsonl', rows)},user=who"
     said = [fault.message for fault in check_benchmark(spec) if "'day'" in fault.message]
     assert len(said) == 1 and "2 of 3 rows" in said[0] and "'03/14/2024'" in said[0] and "write dates as" in said[0]

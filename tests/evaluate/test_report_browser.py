@@ -80,6 +80,17 @@ def test_the_browser_lists_items_and_shows_the_first(opened: Opened) -> None:
     expect(page.locator(".response.highlighted")).to_contain_text("preferred by this user")
 
 
+def test_a_user_is_named_as_in_the_data(browser: Browser, tmp_path: Path) -> None:
+    document = sample_document()
+    [item, *_] = document.items
+    named = msgspec.structs.replace(document, items=[msgspec.structs.replace(item, user="ann_00")])
+    path = tmp_path / "report.html"
+    path.write_text(document_page(named), encoding="utf-8")
+    found = Opened(browser, path)
+    expect(found.page.locator("#detail")).to_contain_text("user ann_00")
+    found.context.close()
+
+
 def test_search_and_filters(opened: Opened) -> None:
     page = opened.page
     page.get_by_label("Search").fill("item-007")

@@ -34,20 +34,27 @@ def list_benchmarks(*, options: DataOptions = DATA) -> None:
 
     from palate import data as benchmarks
     from palate.cli._show import print_json
+    from palate.report import make_console
 
     listings = benchmarks.list_benchmarks(data_dir=options.data)
     if options.json:
         return print_json(listings, indent=2)
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("name", "people", "items", "licence", "from", "here"):
-        table.add_column(column, justify="right" if column in ("people", "items") else "left", no_wrap=True)
+    table = Table("name", box=None, header_style="bold", pad_edge=False)
+    table.columns[0].no_wrap = True
+    for column in ("people", "items"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("here", no_wrap=True)
+    table.add_column("licence")
     for one in listings:
-        here = "yes" if one.available else "on demand" if one.origin == "hub" else "no"
+        here = "yes" if one.available else "from hub" if one.origin == "hub" else "no"
         counts = (f"{one.people:,}" if one.people else "–", f"{one.items:,}" if one.items else "–")
-        table.add_row(one.name, *counts, one.licence, one.origin, here)
-    console = _console()
+        table.add_row(one.name, *counts, here, one.licence)
+    console = make_console()
     console.print(table)
-    console.print("\nA path works too: a benchmark folder, an exchange file, a preference table (user=COLUMN).")
+    console.print(
+        "\nfrom hub: downloaded when it is first used. no: put it in the data folder (--data, PALATE_DATA).\n"
+        "A path works too: a benchmark folder, an exchange file, a preference table (user=COLUMN)."
+    )
     return None
 
 

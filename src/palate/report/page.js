@@ -356,7 +356,7 @@
       const link = make("a", { href: `#item=${encodeURIComponent(item.id)}`, class: "item-link", "aria-label": "Link to this item" }, item.id);
       detail.append(
         make("h3", {}, link),
-        make("p", { class: "small" }, facts.map(([name, value]) => `${name} ${value.replaceAll("_", " ")}`).join(" \u00b7 ")),
+        make("p", { class: "small" }, facts.map(([name, value]) => `${name} ${name === "user" ? value : value.replaceAll("_", " ")}`).join(" \u00b7 ")),
         make("h4", {}, "Prompt"),
         make("p", { class: "text" }, texts[item.prompt]),
         make("h4", {}, item.texts.length === 1 ? "Text" : "Texts"),
