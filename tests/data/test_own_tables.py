@@ -260,7 +260,7 @@ def test_check_prints_the_mapping_and_the_spec_that_repeats_it(tmp_path: Path) -
     done = palate("data", "check", path)
     assert done.returncode == 0
     assert "user = annotator, prompt = question, response_a = answer_1" in done.stdout
-    spec = next(line for line in done.stdout.splitlines() if line.startswith("The same again: ")).split(": ", 1)[1]
+    spec = next(line for line in done.stdout.splitlines() if line.startswith("The same in full: ")).split(": ", 1)[1]
     again = quietly(spec)
     assert again.comparisons == quietly(path).comparisons
     assert "taking" not in told(spec)

@@ -13,7 +13,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from palate.data import check_benchmark, load_benchmark
+from palate.data import check_benchmark, inspect_benchmark, load_benchmark
 from palate.records import PalateError, came_before
 
 ROWS = [
@@ -225,3 +225,14 @@ def test_a_missing_package_names_the_line_to_install_it(tmp_path: Path, monkeypa
         load_benchmark(f"{tmp_path / 'prefs.parquet'},user=who")
     with pytest.raises(PalateError, match=r"pip install 'palate\[hub\]'"):
         load_benchmark("lamp-qa", data_dir=tmp_path)
+
+
+def test_a_spec_to_copy_is_quoted_where_a_shell_would_split_it(tmp_path: Path) -> None:
+    rows = [
+        {"rater": "ann", "prompt": "Tea?", "answer a": "Yes.", "answer b": "No.", "winner": label} for label in "ax"
+    ]
+    path = jsonl(tmp_path / "my prefs.jsonl", rows * 2)
+    inspection = inspect_benchmark(str(path))
+    assert inspection.way_out.endswith(f": '{path},bad=skip'")
+    with pytest.warns(UserWarning, match=f"to say so yourself: '{path},user=rater,.*response_a=answer a,"):
+        assert len(load_benchmark(f"{path},bad=skip").comparisons) == 2

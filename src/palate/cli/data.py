@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -127,7 +128,9 @@ def check(spec: str, /, *, options: DataOptions = DATA) -> int:
         mapping = ", ".join(f"{option} = {column}" for option, column in inspection.columns.items())
         console.print(f"Read as: {mapping}", markup=False, highlight=False, soft_wrap=True)
     if inspection.spec:
-        console.print(f"The same again: {inspection.spec}", markup=False, highlight=False, soft_wrap=True)
+        console.print(
+            f"The same in full: {shlex.quote(inspection.spec)}", markup=False, highlight=False, soft_wrap=True
+        )
     for severity, text in _fault_lines(faults):
         colour = "red" if severity == "error" else "yellow"
         console.print(f"[{colour}]{severity}[/] {escape(with_addresses(text))}", soft_wrap=True, highlight=False)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from itertools import takewhile
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
@@ -63,7 +64,8 @@ def read_table(
     draft.spec = columns.spec(path)
     place = Location(path)
     if guessed:
-        taken = f"taking {', '.join(guessed)}; to say so yourself: {draft.spec or 'name the columns'}"
+        full = quote(draft.spec) if draft.spec else "name the columns"
+        taken = f"taking {', '.join(guessed)}; to say so yourself: {full}"
         draft.taken = [warning(place, None, taken)]
     messages = [f"{said}; if not so, give labels=" + "FIRST+SECOND"] if said else []
     if columns.user is None and "user" not in options:
@@ -126,7 +128,7 @@ def _ignored_time(column: str, value: object, odd: int, rows: int, path: str) ->
     )
     if odd > rows / 2:
         return f"{said}. To use it, write dates as 2023-05-14"
-    return f"{said}. To leave out the rows without a date instead: {path},date={column},bad={SKIP}"
+    return f"{said}. To leave out the rows without a date instead: {quote(f'{path},date={column},bad={SKIP}')}"
 
 
 def _label_reading(files: Sequence[Path], columns: Columns) -> tuple[Reading | None, str]:
