@@ -14,6 +14,7 @@ import pytest
 
 from command import GUARD, palate
 from palate.cli._show import progress_bar
+from palate.report import Table, make_console, print_table
 
 ROWS, COLUMNS = 40, 80
 
@@ -64,3 +65,14 @@ class TestResultAndProgress:
         assert "12/40" in last
         assert "left" in last
         assert "judge:my-model rates" in last
+
+
+def test_a_view_of_several_parts_is_broken_between_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    titles = ("model", "view", "worse", "by\nchance", "clearly\nworse", "by\nchance", "q", "users")
+    row = ("bradley-terry", "judgements:16+demographics", "0", "0.0", "0", "0.0", "1.000", "60")
+    print_table(Table(title="Users served worse", titles=titles, words=2, rows=[row]), make_console())
+    said = capsys.readouterr().out.split()
+    assert "judgements:16+" in said and "demographics" in said and "1.000" in said
