@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,24 @@ def test_what_is_to_come_is_told_once_the_first_items_are_measured(
 
     said = measured(place, "--rm", judge(server).replace("paid", "dear"), "--rm", "longest").stderr
     assert "Still to come" in said and "Measured on the first 4 items" in said
+
+
+def test_an_encoder_is_foretold_to_read_a_text_once_however_often_it_recurs(
+    place: Path, tiny_encoder: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One person's past choices are others' items, so nearly all that an item shows was read for another item."""
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("PALATE_CACHE", str(place / "cache"))
+    assert palate("data", "example", "prefs.csv").returncode == 0
+    model, told = f"embedding,encoder={tiny_encoder(0)}", list[Estimate]()
+    with forecasting(told.append), warnings.catch_warnings(action="ignore"):
+        summary = evaluate("prefs.csv,bad=skip", [model], ["none", "judgements:4", "swapped"], limit=200)
+    spent = read_spent(Path(summary.run))
+    assert spent is not None and spent.first is not None
+    [foretold], [first], [took] = told[0].models, spent.first.models, spent.models
+    rest = took.prompt_tokens - first.prompt_tokens
+    assert rest > 0 and 0.5 * rest < foretold.prompt_tokens < 2 * rest
+    assert foretold.texts + first.texts <= took.texts * 2
 
 
 def test_guide_tells_of_progress_within_a_text_and_rehearses_a_few_steps(

@@ -255,6 +255,6 @@ def measure_self_agreement(answers: Sequence[Answer], *, seed: int = 0) -> Agree
     value = sum(kept) / sum(asked)
     estimate = ratio_interval(kept, asked, Resamples(len(same), seed=seed), SHARE) if len(same) >= FEWEST else None
     if estimate is None or estimate.low == estimate.high:  # resamples of people who are alike tell nothing of others
-        note = "everybody the same, so no interval" if estimate else TOO_FEW
-        return Agreement(value=value, low=None, high=None, **amounts, note=note)
-    return Agreement(value=value, low=estimate.low, high=estimate.high, **amounts)
+        why = "everybody the same, so no interval" if estimate else TOO_FEW
+        return Agreement(value=value, low=None, high=None, **amounts, note=why)
+    return Agreement(value=value, low=estimate.low, high=estimate.high, **amounts, note="")

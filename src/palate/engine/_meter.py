@@ -38,6 +38,8 @@ class Spent(msgspec.Struct, kw_only=True):
     requests: int = 0
     """To a server, tries that failed included."""
     retries: int = 0
+    texts: int = 0
+    """Texts that an encoder read: each only once, however often it recurs."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float | None = 0.0
@@ -49,7 +51,7 @@ class Spent(msgspec.Struct, kw_only=True):
 
     def add(self, other: Spent, times: float = 1.0) -> None:
         """Count what another took, `times` times."""
-        for name in ("calls", "cached", "requests", "retries", "prompt_tokens", "completion_tokens"):
+        for name in ("calls", "cached", "requests", "retries", "texts", "prompt_tokens", "completion_tokens"):
             setattr(self, name, getattr(self, name) + round(times * getattr(other, name)))
         self.seconds += times * other.seconds
         self.loading += other.loading
@@ -176,7 +178,7 @@ class Meter:
         for now in self.models:
             then = known.get((now.part, now.model), Spent(part=now.part, model=now.model))
             more = Spent(part=now.part, model=now.model, seconds=now.seconds - then.seconds)
-            for name in ("calls", "prompt_tokens", "completion_tokens"):
+            for name in ("calls", "texts", "prompt_tokens", "completion_tokens"):
                 setattr(more, name, getattr(now, name) - getattr(then, name))
             self._models[now.part, now.model].add(more, times)
 
@@ -221,12 +223,15 @@ def loading() -> Iterator[None]:
         yield
 
 
-def count(*, calls: int = 0, cached: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
+def count(
+    *, calls: int = 0, cached: int = 0, texts: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0
+) -> None:
     """Count for the model that is at work."""
     meter = _METER.get()
     if meter is not None and (spent := meter.current) is not None:
         spent.calls += calls
         spent.cached += cached
+        spent.texts += texts
         spent.prompt_tokens += prompt_tokens
         spent.completion_tokens += completion_tokens
 

@@ -145,7 +145,7 @@ def evaluate(
         return known
     with run.writing() as writing, finishing_shard(run, share, models):
         some: Sequence[Comparison] = ()
-        for some in run.two_passes(own, items):
+        for some in run.two_passes(own, items, _different_texts(benchmark)):
             rate_comparisons(
                 writing,
                 models,
@@ -158,6 +158,20 @@ def evaluate(
         report("done", len(writing.keys(RATINGS)), total)
     del benchmark, items, own, some, setup  # the numbers follow from the folder, and need the room
     return conclude(run, EVALUATION, reading)
+
+
+def _different_texts(benchmark: Benchmark) -> int:
+    """How many texts an encoder can meet in all items and histories; one that recurs counts once."""
+    texts: set[str] = set()
+    for user in benchmark.users.values():
+        texts.update(post.text for post in user.posts)
+        for judgement in user.judgements:
+            texts.update((judgement.prompt, *judgement.responses, judgement.reason or ""))
+    for item in benchmark.comparisons:
+        texts.update((item.prompt, *item.responses))
+        if item.privileged is not None:
+            texts.update(aspect.aspect for aspect in item.privileged.aspects)
+    return len(texts)
 
 
 def _item_lines(items: Sequence[Comparison], benchmark: Benchmark) -> Callable[[], Iterator[bytes]]:

@@ -148,10 +148,15 @@ class Run(Generic[SettingsType]):
                 )
         return found
 
-    def two_passes(self, items: Sequence[ItemType], every: Sequence[ItemType]) -> Iterator[Sequence[ItemType]]:
-        """The first of these items and, once it is told what they took, the others; `every` are those of all shards."""
+    def two_passes(
+        self, items: Sequence[ItemType], every: Sequence[ItemType], texts: int | None = None
+    ) -> Iterator[Sequence[ItemType]]:
+        """The first of these items and, once it is told what they took, the others; `every` are those of all shards.
+
+        `texts` is how many different texts there are, where all are known.
+        """
         self.first = first_of([item.id for item in every])
-        return in_two_passes(items, self.first)
+        return in_two_passes(items, self.first, texts)
 
     def pass_of(self, item: str) -> int:
         """In which of the two passes over the run an item is measured: 0 or 1."""

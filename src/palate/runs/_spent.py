@@ -173,8 +173,11 @@ def _draw(item: str) -> int:
     return int.from_bytes(seeded("first", item)[:8])
 
 
-def in_two_passes(items: Sequence[ItemType], first: int) -> Iterator[Sequence[ItemType]]:
-    """The items that come first and, once it is told what they took, the others."""
+def in_two_passes(items: Sequence[ItemType], first: int, texts: int | None = None) -> Iterator[Sequence[ItemType]]:
+    """The items that come first and, once it is told what they took, the others.
+
+    `texts` is how many different texts all items and histories hold: an encoder reads no more than these.
+    """
     if (meter := rehearsing()) is not None:
         drawn, begun = sorted(items, key=lambda item: _draw(item.id)), time.monotonic()
         yield drawn[:1]
@@ -182,7 +185,7 @@ def in_two_passes(items: Sequence[ItemType], first: int) -> Iterator[Sequence[It
         if more and drawn[1:]:
             yield drawn[1 : more + 1]
         taken = FirstItems(items=min(len(drawn), more + 1), models=meter.models)
-        _foretell(taken, RunSpent(), len(items), sorted(meter.unasked))
+        _foretell(taken, RunSpent(), len(items), texts, sorted(meter.unasked))
         return
     own = [item for item in items if is_first(item.id, first)]
     rest = [item for item in items if not is_first(item.id, first)]
@@ -192,12 +195,14 @@ def in_two_passes(items: Sequence[ItemType], first: int) -> Iterator[Sequence[It
         if keeper is not None:
             keeper.first = keeper.first or FirstItems(items=len(own), models=keeper.total.models)
             if rest:
-                _foretell(keeper.first, keeper.total, len(items))
+                _foretell(keeper.first, keeper.total, len(items), texts)
     if rest:
         yield rest
 
 
-def _foretell(first: FirstItems, spent: RunSpent, items: int, unasked: Sequence[tuple[str, str]] = ()) -> None:
+def _foretell(
+    first: FirstItems, spent: RunSpent, items: int, texts: int | None, unasked: Sequence[tuple[str, str]] = ()
+) -> None:
     """Tell what all items will take, less what they took already."""
     listener = _LISTENER.get()
     if listener is None:
@@ -205,9 +210,15 @@ def _foretell(first: FirstItems, spent: RunSpent, items: int, unasked: Sequence[
     took = {(one.part, one.model): one for one in spent.models}
     models = []
     for one in summed([], first.models, items / first.items):
+        if texts is not None and one.texts > texts:
+            one.seconds, one.prompt_tokens = (
+                one.seconds * texts / one.texts,
+                round(one.prompt_tokens * texts / one.texts),
+            )
+            one.texts = texts
         if before := took.get((one.part, one.model)):
             one.add(before, -1.0)
-        for name in ("calls", "cached", "requests", "retries", "prompt_tokens", "completion_tokens"):
+        for name in ("calls", "cached", "requests", "retries", "texts", "prompt_tokens", "completion_tokens"):
             setattr(one, name, max(0, getattr(one, name)))
         one.seconds, one.loading = max(0.0, one.seconds), 0.0
         one.cost = None if one.cost is None else max(0.0, one.cost)
