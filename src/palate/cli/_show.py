@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 EVERY = 10.0
 """Seconds between two lines where there is no terminal to draw in."""
+ENOUGH = 0.01
+"""The share that is done before a line says how long the rest will take: the first items also load the models."""
 Settings = ParamSpec("Settings")
 SummaryType = TypeVar("SummaryType", bound="RunSummary")
 
@@ -43,6 +45,11 @@ class ProgressLines:
     >>> for done in (0, 4, 10):
     ...     progress("rating", done, 40)
     rating: 10 of 40, 30 s left
+    >>> now = iter([0.0, 1.0, 21.0])
+    >>> progress = ProgressLines(print, clock=lambda: next(now))
+    >>> for done in (0, 4):  # too little to tell
+    ...     progress("rating", done, 4000)
+    rating: 4 of 4,000
     >>> now = iter([0.0, 1.0, 14.0])
     >>> progress = ProgressLines(print, clock=lambda: next(now))
     >>> for done in (2, 2.5):  # within an item
@@ -66,7 +73,8 @@ class ProgressLines:
             return
         self._told = now
         began, before = self._first
-        left = f", {_duration((now - began) / (done - before) * (total - done))} left" if done > before else ""
+        told = done > before and done - before >= ENOUGH * (total - before)
+        left = f", {_duration((now - began) / (done - before) * (total - done))} left" if told else ""
         self._say(f"{what}: {done:,.{0 if done == int(done) else 1}f} of {total:,}{left}")
 
 
