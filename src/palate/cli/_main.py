@@ -69,7 +69,7 @@ app.command(  # an app of its own, which says its own examples
     "palate.cli.audit:app",
     name="audit",
     group=MEASURE,
-    help="Check what a claim is worth, what a benchmark can show, whom a run fails.",
+    help="Check what a claim is worth, what a benchmark can show, and whom a model serves worse.",
 )
 _command(app, "palate.cli.check:check", group=MEASURE, help="Test a reward model of your own against the contract.")
 _command(app, "palate.cli.compare:compare", group=MEASURE, help="Show which differences between runs are real.")
@@ -110,7 +110,7 @@ _command(
     app,
     "palate.cli.guide:guide",
     group=DOWNSTREAM,
-    help="Let reward models guide a policy while it writes; policy accuracy.",
+    help="Let reward models guide a policy while it writes, and measure policy accuracy.",
 )
 _command(
     app,

@@ -195,8 +195,8 @@ def example(
         f"- a habit: where both are prose, people take the longer answer {EXAMPLE_HABIT:.0%} of the time\n"
         f"- a group: the {table.oldest} people of 60 and over take the shorter one as often\n"
         "- rows to clean: without a choice or a name, ties, and rows that are there twice\n"
-        f"Right on {percent(table.best)}: whoever knows all of this. On {percent(table.impersonal)}: whoever does not "
-        "know who chose.",
+        f"Whoever knows all of this is right on {percent(table.best)} of the choices. Whoever does not know who chose "
+        f"is right on {percent(table.impersonal)} at most.",
         markup=False,
         highlight=False,
         soft_wrap=True,

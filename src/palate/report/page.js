@@ -294,6 +294,7 @@
         return ratings.length === 1 ? `margin ${written(gap(ratings[0]))}` : `margin ${size.toFixed(2)} of usual`;
       }
       const ratings = counted(item).filter((rating) => rating.outcome);
+      if (ratings.length && ratings.every((rating) => rating.outcome === "unscored")) return OUTCOMES.unscored;
       if (ratings.length === 1) return OUTCOMES[ratings[0].outcome];
       const right = ratings.filter((rating) => rating.outcome === "right").length;
       return ratings.length ? `${right} of ${ratings.length} right` : item.user;
