@@ -134,7 +134,9 @@ def test_pairs_of_scores(tmp_path: Path) -> None:
 
 def test_an_unknown_label_is_named(tmp_path: Path) -> None:
     path = written(tmp_path / "prefs.jsonl", [SIDES | {"label": "A"}, SIDES | {"label": "perhaps"}])
-    with pytest.raises(PalateError, match=r"prefs.jsonl:2: field 'label': 'perhaps' is not a label.*labels=A\+B\+tie"):
+    with pytest.raises(
+        PalateError, match=r"prefs.jsonl:2: field 'label': 'perhaps' is not a label.*other rows hold 'A'"
+    ):
         load_benchmark(path)
 
 

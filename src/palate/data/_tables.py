@@ -77,7 +77,7 @@ def read_table(
     warnings = [warning(place, None, message) for message in (*messages, *found.hints, *left_alone)]
     _Rows(draft, columns, reading, place).read(files, warnings)
     if columns.prompt is None and "prompt" not in found.free and not draft.comparisons:
-        _no_prompt(draft, place, path, found.free)
+        _no_prompt(draft, place, path, [field for field in found.free if field != columns.date])
     return draft
 
 
