@@ -137,7 +137,9 @@ def run_warnings(
         )
     found += data_warnings(ratings.items)
     if ratings.n_clusters < 30:
-        found.append(f"Only {count(ratings.n_clusters, 'independent user')}. Intervals from so few can mislead.")
+        users = count(ratings.n_clusters, "independent user")
+        couples = " (couples of twins count as one)" if any(item.twin for item in ratings.items) else ""
+        found.append(f"Only {users}{couples}. Intervals from so few can mislead.")
     found += _about_unscored(ratings, results)
     for spec in views:
         found += view_warnings(spec, ratings.shown(spec.name), len(ratings.items))
