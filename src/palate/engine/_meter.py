@@ -25,6 +25,10 @@ CHARACTERS = 4
 """Of a token, roughly, in English: for prompts that only a server could count."""
 
 
+COUNTS = ("calls", "cached", "requests", "retries", "prompt_tokens", "completion_tokens", "remembered_tokens")
+"""The fields of what a model took that are counted."""
+
+
 class Spent(msgspec.Struct, kw_only=True):
     """What one model took."""
 
@@ -38,10 +42,10 @@ class Spent(msgspec.Struct, kw_only=True):
     requests: int = 0
     """To a server, tries that failed included."""
     retries: int = 0
-    texts: int = 0
-    """Texts that an encoder read: each only once, however often it recurs."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    remembered_tokens: int = 0
+    """Of the prompt tokens, those of texts whose vectors are kept: each is read once, however often it comes again."""
     cost: float | None = 0.0
     """Money by the prices that were given; null where a server was asked whose prices are not known."""
     seconds: float = 0.0
@@ -51,7 +55,7 @@ class Spent(msgspec.Struct, kw_only=True):
 
     def add(self, other: Spent, times: float = 1.0) -> None:
         """Count what another took, `times` times."""
-        for name in ("calls", "cached", "requests", "retries", "texts", "prompt_tokens", "completion_tokens"):
+        for name in COUNTS:
             setattr(self, name, getattr(self, name) + round(times * getattr(other, name)))
         self.seconds += times * other.seconds
         self.loading += other.loading
@@ -178,7 +182,7 @@ class Meter:
         for now in self.models:
             then = known.get((now.part, now.model), Spent(part=now.part, model=now.model))
             more = Spent(part=now.part, model=now.model, seconds=now.seconds - then.seconds)
-            for name in ("calls", "texts", "prompt_tokens", "completion_tokens"):
+            for name in ("calls", "prompt_tokens", "completion_tokens"):
                 setattr(more, name, getattr(now, name) - getattr(then, name))
             self._models[now.part, now.model].add(more, times)
 
@@ -224,16 +228,16 @@ def loading() -> Iterator[None]:
 
 
 def count(
-    *, calls: int = 0, cached: int = 0, texts: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0
+    *, calls: int = 0, cached: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0, remembered: bool = False
 ) -> None:
-    """Count for the model that is at work."""
+    """Count for the model that is at work; `remembered` are prompts that it never reads again."""
     meter = _METER.get()
     if meter is not None and (spent := meter.current) is not None:
         spent.calls += calls
         spent.cached += cached
-        spent.texts += texts
         spent.prompt_tokens += prompt_tokens
         spent.completion_tokens += completion_tokens
+        spent.remembered_tokens += prompt_tokens if remembered else 0
 
 
 def count_usage(before: Usage, after: Usage, *, priced: bool) -> None:
