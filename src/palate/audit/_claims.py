@@ -146,8 +146,11 @@ def _survives(
     would lie too low. So the limits are the furthest of those over all rivals whose own estimate the interval over the
     best one holds.
     """
+    level, exact = float(np.nanmean(chance)), float(np.nanmean(claimed))
+    number = bool(np.nanstd(claimed) == 0)  # then no rival can leave less than one that is always right
+    within = ((exact - 1) / (exact - level), 1.0) if number else _SHARE
     quantities = [
-        ratings.quantity(*_columns(ratings, claimed, chance, rival), statistic=_left, within=_SHARE)
+        ratings.quantity(*_columns(ratings, claimed, chance, rival), statistic=_left, within=within)
         for rival in (rivals or [chance])
     ]
     found = intervals(quantities, Resamples(ratings.n_clusters, seed=seed))
