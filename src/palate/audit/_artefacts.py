@@ -479,12 +479,14 @@ def _telling(sheet: Sheet, target: Singles, preferred: Codes) -> Iterator[Tellin
     lengths = np.sqrt(np.sum(sheet.features**2, axis=0))
     columns = sheet.features / np.where(lengths > 1e-9, lengths, 1.0)
     left = target / np.sqrt(np.sum(target**2))
-    # What the closest of all columns would not reach by chance, 95% of the time.
-    enough = float(norm.isf(0.025 / columns.shape[1])) / np.sqrt(len(target))
+    # What the closest of all columns would not reach by chance, 95% of the time. Each block has a like part of the 5%,
+    # so that the many n-grams do not drown what there is of form.
+    sizes = np.bincount(sheet.texts.block_of)
+    enough = norm.isf(0.025 / len(sizes) / np.maximum(sizes, 1))[sheet.texts.block_of] / np.sqrt(len(target))
     for _ in range(_MOST_TELLING):
         closeness = columns.T @ left
-        best = int(np.argmax(np.abs(closeness)))
-        if abs(closeness[best]) < enough:
+        best = int(np.argmax(np.where(np.abs(closeness) >= enough, np.abs(closeness), 0.0)))
+        if abs(closeness[best]) < enough[best]:
             return
         same = np.flatnonzero(np.abs(columns.T @ columns[:, best]) > _SAME)
         named = max(same.tolist(), key=lambda place: (len(sheet.texts.gram(place) or ""), place == best))

@@ -168,7 +168,7 @@ def _artefacts(audit: BenchmarkAudit) -> Iterator[Finding]:
 def _most_telling(found: Artefacts) -> str:
     """The features by which a choice can be told, where there are any."""
     by = [f"{one.feature} ({percent(one.chosen)} of {one.differ:,})" for one in found.telling[:MOST_TELLING]]
-    return f" Most telling: {'; '.join(by)}." if by else ""
+    return f" Most telling: {'; '.join(by)}." if by else " No single feature stands out."
 
 
 def _headroom(audit: BenchmarkAudit) -> Iterator[Finding]:
