@@ -21,7 +21,7 @@ DIFFER = 0.3
 UNSEEN_PEOPLE = 5
 """People that a collection needs beyond the normal approximation. Student's limits, the people who were not seen and
 the flips of few signs all cost power, most where people are few: of five, no test can be below .05. With 5 more the
-test finds the gain in 80 to 91% of simulated collections of 9 people and more (tests/audit/test_audit_plan.py)."""
+test finds the gain in 78 to 92% of simulated collections of 9 to 137 people (`palate audit plan --check`)."""
 
 
 def effective_items(
