@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from palate.audit import find_artefacts
 from palate.audit._artefacts import judge_sheet, read_sheet
@@ -233,3 +234,53 @@ def test_one_prompt_for_all_is_said_not_to_be_held_out() -> None:
 def test_too_few_comparisons_are_refused() -> None:
     with pytest.raises(PalateError, match="19 comparisons are too few"):
         find_artefacts(clean(pairs=19))
+
+
+def test_a_dozen_people_with_tastes_of_their_own_are_no_artefact_for_others() -> None:
+    """Half of the people like long texts and half short ones. Labels permuted one by one do not know that all choices
+    of a person go together, so p alone would raise an alarm in about a quarter of such data."""
+    items = [
+        Comparison(id=item.id, user_id=f"u{number % 12}", prompt=item.prompt, responses=item.responses, preferred=0)
+        for number, item in enumerate(clean(pairs=360, seed=8))
+    ]
+    items = [replace(item, preferred=number % 2) for number, item in enumerate(items)]
+    sheet = read_sheet(items)
+    longer = np.array([len(item.responses[1]) - len(item.responses[0]) for item in items]) / 40
+    users = np.array([int(item.user_id[1:]) for item in items])
+    draw = np.random.default_rng(9)
+    told = others = 0
+    for seed in range(40):
+        wanted = draw.normal(size=12)[users] * 1.5 * longer + draw.logistic(size=len(items))
+        found = judge_sheet(sheet, (wanted > 0).astype(int).tolist(), seed, 39, telling=False)[0]
+        told += found.told
+        others += found.told_of_others
+    assert told >= 5 and others <= 4
+
+
+def test_an_empty_response_is_an_artefact_that_can_be_named() -> None:
+    items = [replace(item, responses=(item.responses[0], ""), preferred=0) for item in clean(pairs=60)]
+    found = find_artefacts(items, permutations=39)
+    assert found.told_of_others and found.telling and all(one.feature for one in found.telling)
+
+
+def test_a_brand_of_writing_without_letters_is_read() -> None:
+    """Emoji, Chinese, Arabic: the signature is found in any script."""
+    for words, signature in (("😀🎉🚀🍎🐶🌍", "👍🏽"), ("我你他天地人山水火风花鸟", "谢谢"), ("ابتثجحخدذرز", "شكرا")):
+        draw = random.Random(10)
+        items = []
+        for number in range(120):
+            texts = ["".join(draw.choices(words, k=draw.randint(8, 20))) for _ in range(2)]
+            chosen = draw.randrange(2)
+            texts[chosen] += signature if draw.random() < 0.7 else ""
+            items.append(
+                Comparison(
+                    id=f"i{number}",
+                    user_id=f"u{number % 20}",
+                    prompt=f"{number}?",
+                    responses=(texts[0], texts[1]),
+                    preferred=chosen,
+                )
+            )
+        found = find_artefacts(items, permutations=39)
+        assert found.told_of_others
+        assert any(set(one.feature) & set(signature) for one in found.telling[:3]), (signature, found.telling)

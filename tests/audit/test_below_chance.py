@@ -48,7 +48,9 @@ def test_the_audit_does_not_call_that_clean(tmp_path: Path) -> None:
     data = written(benchmark_of([User(id=user) for user in sorted({item.user_id for item in items})], items), tmp_path)
     audit = audit_benchmark(data, impersonal=False)
     [told] = [one for one in findings(audit) if "reads the responses and nothing else" in one.text]
-    assert told.severity == "warning" and "less than guessing" in told.text
+    assert audit.artefacts is not None and audit.artefacts.high is not None
+    surely = audit.artefacts.high < audit.artefacts.chance  # twelve writers are few
+    assert told.severity == ("warning" if surely else "note") and "less than guessing" in told.text
     assert "whose texts they are may give it away" in verdict(audit) and "No artefact" not in verdict(audit)
 
 

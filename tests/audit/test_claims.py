@@ -6,11 +6,14 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 from planted_audits import benchmark_of, run_of, written
 
 import command
 from palate.audit import audit_benchmark
+from palate.audit._claims import Impersonal, _judge, judge_number
+from palate.evaluation import RatedItem, Ratings
 from palate.records import Benchmark, Comparison, PalateError, User
 
 
@@ -70,6 +73,47 @@ def test_a_run_is_judged_by_its_own_items(tmp_path: Path) -> None:
     assert claim.accuracy == pytest.approx(0.8, abs=0.05)
     # the planted responses begin with "good" and "evil", so the artefact is right on every one
     assert claim.best == "artefacts" and claim.survives is not None and claim.survives.value < 0
+
+
+def columns_of(accuracies: list[float], draw: np.random.Generator, users: int = 60, items: int = 10) -> Impersonal:
+    rated = [
+        RatedItem(id=f"{u}-{i}", user_id=f"u{u}", prompt=f"{u} {i}?", responses=("a", "b"), preferred=0)
+        for u in range(users)
+        for i in range(items)
+    ]
+    credits = {f"m{place}": (draw.random(len(rated)) < share) * 1.0 for place, share in enumerate(accuracies)}
+    return Impersonal(Ratings(rated, {}), credits)
+
+
+@pytest.mark.parametrize("accuracies", [[0.65, 0.5], [0.65] * 5, [0.5] * 5])
+def test_the_interval_holds_what_survives_of_a_number(accuracies: list[float]) -> None:
+    """Of five that are as good, the best has been lucky; the interval has to know that."""
+    truth = (0.75 - max(accuracies)) / 0.25
+    covered = 0
+    for seed in range(40):
+        survives = judge_number(0.75, columns_of(accuracies, np.random.default_rng(seed)), seed).survives
+        assert survives is not None
+        covered += survives.low <= truth <= survives.high
+    assert covered >= 35
+
+
+def test_two_items_do_not_prove_a_claim() -> None:
+    """Whatever reads nothing of the person is wrong on both: that says next to nothing."""
+    for users, low in ((2, -0.4), (50, 0.88)):
+        impersonal = columns_of([0.0], np.random.default_rng(0), users=users, items=1)
+        survives = judge_number(0.8, impersonal, 0).survives
+        assert survives is not None and survives.value == 1 and survives.low == pytest.approx(low, abs=0.01)
+
+
+def test_a_claim_about_some_items_is_held_against_what_rivals_get_on_them() -> None:
+    """The longest response is right on every item that the run measured, and on no other."""
+    impersonal = columns_of([0.5], np.random.default_rng(0))
+    measured = np.arange(len(impersonal.ratings.items)) % 3 == 0
+    impersonal.credits["longest"] = measured * 1.0
+    claimed = np.where(measured, np.arange(len(measured)) % 9 > 0, np.nan)
+    claim = _judge("m", "posts", claimed, {}, None, impersonal, 0)
+    assert claim.best == "longest" and claim.best_accuracy == 1.0
+    assert claim.survives is not None and claim.survives.value < 0
 
 
 @pytest.mark.parametrize(

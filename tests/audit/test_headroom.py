@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from palate.audit._headroom import measure_headroom
 from palate.evaluation import RatedItem, Ratings
@@ -113,3 +114,12 @@ def test_what_cannot_be_told_is_said() -> None:
     ]
     once = measure_headroom(drawn(0.4, 0.3, seed=0, again=1), [], 0)
     assert once.impersonal_ceiling is not None and once.ceiling is None and len(once.unknown) == 1
+
+
+def test_rows_that_an_export_repeats_are_no_second_judgements() -> None:
+    """Judges of one mind who err look as if each had a taste of their own, once every row is there twice."""
+    once = drawn(0.5, 0.0, seed=3, again=1).items
+    twice = [*once, *(replace(item, id=f"{item.id}-copy") for item in once)]
+    found = measure_headroom(ratings_of(twice), [], 0)
+    assert found.attainable is None and found.ceiling is None and found.impersonal_ceiling is not None
+    assert found.unknown == [text for text in found.unknown if "rows that an export repeats" in text] != []

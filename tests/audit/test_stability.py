@@ -54,6 +54,15 @@ def test_as_many_users_as_are_said_to_be_needed_are_enough() -> None:
     assert np.mean(right) == pytest.approx(0.95, abs=0.03)
 
 
+def test_a_tie_for_the_best_is_no_proof_that_the_best_stays() -> None:
+    ratings = ratings_of({"a": 0.6}, users=20, items=6)
+    twins = Ratings(ratings.items, {})
+    twins.credits = {(name, "none"): ratings.credits["a", "none"] for name in "abc"}
+    found = measure_stability(twins, list(twins.credits), 0)
+    assert found is not None
+    assert all(one.kept == 0.5 and one.best_kept == pytest.approx(1 / 3) for one in found.splits)
+
+
 def test_one_model_has_no_order() -> None:
     ratings = ratings_of({"a": 0.6}, users=10, items=4)
     assert measure_stability(ratings, list(ratings.credits), 0) is None

@@ -24,14 +24,15 @@ def said(role: str, content: object) -> dict[str, object]:
 
 COMMUNITY: Rows = [
     {
+        "conversation_id": 5001,
         "annotator_id": "ann-1",
         "first_turn_prompt": "Plan a trip.",
         **{f"first_turn_response_{letter}": f"Go {letter}." for letter in "abcd"},
-        "first_turn_preferred_response": "c",
+        "first_turn_preferred_response": "response_c",
         "first_turn_feedback": "It is short.",
         "second_turn_prompt": "Cheaper?",
         **{f"second_turn_response_{letter}": f"Stay {letter}." for letter in "abcd"},
-        "second_turn_preferred_response": "a",
+        "second_turn_preferred_response": "response_a",
         "second_turn_feedback": None,
         "third_turn_prompt": None,
         "annotator_age": "25-34",
@@ -48,23 +49,35 @@ PRISM: dict[str, Rows] = {
         {
             "user_id": "user0",
             "self_description": "I like plain words.",
-            "order_stated_prefs": ["factuality", "values"],
+            "stated_prefs": {
+                "values": 100,
+                "creativity": 12,
+                "fluency": 50,
+                "factuality": 71,
+                "other": None,
+                "other_text": None,
+            },
+            "order_stated_prefs": {"values": 3, "creativity": 1, "fluency": 4, "factuality": 2, "other": 5},
             "age": "35-44 years old",
             "location": {"reside_country": "Chile"},
         }
     ],
-    "conversations.jsonl": [{"user_id": "user0", "conversation_id": "c0"}],
+    "conversations.jsonl": [
+        {"user_id": "user0", "conversation_id": "c0", "generated_datetime": "2023-11-24 10:00:00"},
+        {"user_id": "user0", "conversation_id": "c1", "generated_datetime": "2023-11-22 10:00:00"},
+    ],
     "utterances.jsonl": [
         {
             "user_id": "user0",
-            "conversation_id": "c0",
-            "interaction_id": f"int{turn}",
+            "conversation_id": talk,
+            "interaction_id": f"int{number}{turn}",
             "turn": turn,
-            "user_prompt": f"Question {turn}?",
-            "model_response": f"Response {turn}{letter}.",
+            "user_prompt": f"Question {number}{turn}?",
+            "model_response": f"Response {number}{turn}{letter}.",
             "score": score,
             "if_chosen": score == 90,
         }
+        for number, talk in enumerate(("c0", "c1"))
         for turn in (0, 1)
         for letter, score in (("a", 10), ("b", 90))
     ],
@@ -143,7 +156,7 @@ PERSONALIZED: Rows = [
     {
         "user_id": "u1",
         "split": "train",
-        "context": [said("user", "Hi?")],
+        "context": [said("user", "Hey?"), said("assistant", "Yes?"), said("user", "Hi?")],
         "chosen": said("assistant", "Yes."),
         "rejected": said("assistant", "No."),
     }
@@ -151,6 +164,9 @@ PERSONALIZED: Rows = [
 PERSONAL_LLM: Rows = [
     {
         "prompt": "Hi?",
+        "subset": "HelpSteer",
+        "prompt_id": 3,
+        **{f"response_{number}_model": f"model-{number}" for number in range(1, 9)},
         **{f"response_{number}": f"Response {number}." for number in range(1, 9)},
         **{f"response_{number}_gemma_2b": float(number) for number in range(1, 9)},
         **{f"response_{number}_oasst": float(-number) for number in range(1, 9)},
@@ -164,13 +180,14 @@ ALIGN_X: Rows = [
         "rejected": "No.",
         "User-Generated Content": [{"prompt": "Before?", "comment": "I wrote this."}],
         "Pair-wise Comparative Feedback": [{"prompt": "Old?", "chosen": "Old yes.", "rejected": "Old no."}],
-        "profile": None,
+        "Preference Direction": [0.5] * 90,
+        "Demographic Information": "A retired teacher.",
     }
 ]
 PERSONA_MEM: Rows = [
     {
         "persona_id": 12,
-        "user_query": '{"role": "user", "content": "What to eat?"}',
+        "user_query": "{'role': 'user', 'content': \"What's good to eat?\"}",
         "correct_answer": "Soup.",
         "incorrect_answers": '["Cake.", "Rice."]',
         "updated": True,
@@ -181,6 +198,7 @@ REWARD_BENCH: Rows = [{"id": 1, "prompt": "Hi?", "chosen": "Yes.", "rejected": "
 REWARD_BENCH_2: Rows = [
     {"id": "7", "prompt": "Hi?", "chosen": ["Yes."], "rejected": ["No.", "Perhaps.", "Never."], "subset": "Factuality"}
 ]
+TALK = "User: Hey?\n\nAssistant: Yes?\n\nUser: Hi?"
 FILES: dict[str, dict[str, Rows]] = {
     "community-alignment": {
         "data/full_community_alignment.jsonl": COMMUNITY,
@@ -201,7 +219,11 @@ FILES: dict[str, dict[str, Rows]] = {
     "personal-llm": {"data/train-00000.jsonl": PERSONAL_LLM, "data/test-00000.jsonl": PERSONAL_LLM},
     "psoups": {"data/train-00000.jsonl": PSOUPS},
     "align-x": {"data.jsonl": ALIGN_X},
-    "persona-mem": {"benchmark.jsonl": PERSONA_MEM},
+    "persona-mem": {
+        f"benchmark/{kind}/{split}.jsonl": PERSONA_MEM
+        for kind in ("text", "multimodal")
+        for split in ("benchmark", "train", "val")
+    },
     "reward-bench": {"data/filtered-00000.jsonl": REWARD_BENCH, "data/raw-00000.jsonl": REWARD_BENCH},
     "reward-bench-2": {"data/test-00000.jsonl": REWARD_BENCH_2},
 }
@@ -224,17 +246,17 @@ def loaded(name: str, tmp_path: Path, options: str = "") -> Benchmark:
     ("name", "user", "prompt", "chosen", "responses", "items"),
     [
         ("community-alignment", "ann-1", "Plan a trip.", "Go c.", 4, 2),
-        ("prism", "user0", "Question 0?", "Response 0b.", 2, 2),
+        ("prism", "user0", "Question 10?", "Response 10b.", 2, 4),
         ("collective-alignment", "p1", "Should I?", "Answer B.", 4, 1),
         ("multipref", "w1", "Explain tides.", "The moon.", 2, 2),
         ("summarize-from-feedback", "w9", "A long post.", "Two.", 2, 1),
         ("chatbot-arena", "arena_user_1", "Hi?", "Assistant: No.\n\nUser: Why?\n\nAssistant: So.", 2, 1),
         ("arena-140k", "s1", "Hi?", "Yes.", 2, 1),
-        ("prism-personalized", "u1", "Hi?", "Yes.", 2, 1),
-        ("chatbot-arena-personalized", "u1", "Hi?", "Yes.", 2, 1),
+        ("prism-personalized", "u1", TALK, "Yes.", 2, 1),
+        ("chatbot-arena-personalized", "u1", TALK, "Yes.", 2, 1),
         ("personal-llm", "gemma_2b", "Hi?", "Response 8.", 8, 2),
         ("psoups", "3", "Hi?", "Yes.", 2, 1),
-        ("persona-mem", "persona-12", "What to eat?", "Soup.", 3, 1),
+        ("persona-mem", "persona-12", "What's good to eat?", "Soup.", 3, 1),
         ("reward-bench", "nobody-0", "Hi?", "Yes.", 2, 1),
         ("reward-bench-2", "nobody-0", "Hi?", "Yes.", 4, 1),
     ],
@@ -254,16 +276,35 @@ def test_later_turns_are_asked_after_what_was_chosen_before(tmp_path: Path) -> N
     later = "User: Plan a trip.\n\nAssistant: Go c.\n\nUser: Cheaper?"
     assert loaded("community-alignment", tmp_path).comparisons[1].prompt == later
     second = loaded("prism", tmp_path).comparisons[1]
-    assert second.prompt == "User: Question 0?\n\nAssistant: Response 0b.\n\nUser: Question 1?"
+    assert second.prompt == "User: Question 10?\n\nAssistant: Response 10b.\n\nUser: Question 11?"
+    assert {item.group for item in loaded("community-alignment", tmp_path).comparisons} == {"5001"}
+
+
+def test_talks_come_one_after_the_other_as_they_were_held(tmp_path: Path) -> None:
+    """The second talk of the file was held first, and no talk begins before the one before it has ended."""
+    items = loaded("prism", tmp_path).comparisons
+    assert [(item.group, item.sequence) for item in items] == [("c1", 1), ("c1", 2), ("c0", 3), ("c0", 4)]
+
+
+def test_what_wrote_the_responses_does_not_judge_them(tmp_path: Path) -> None:
+    """Columns such as response_1_model stand beside the scores."""
+    benchmark = loaded("personal-llm", tmp_path)
+    assert set(benchmark.users) == {"gemma_2b", "oasst"}
+    assert not [note for note in benchmark.card.notes if "left out" in note]
+
+
+def test_other_splits_of_persona_mem_are_read_from_the_texts_only(tmp_path: Path) -> None:
+    assert len(loaded("persona-mem", tmp_path, ",split=val").comparisons) == 1
 
 
 def test_people_come_with_what_is_known_of_them(tmp_path: Path) -> None:
     user = loaded("prism", tmp_path).users["user0"]
-    assert user.posts[0].text == "I like plain words." and user.values == ("factuality", "values")
+    assert user.posts[0].text == "I like plain words." and user.values == ("values", "factuality")
     assert user.demographics == {"age": "35-44 years old", "location.reside_country": "Chile"}
     assert loaded("community-alignment", tmp_path).users["ann-1"].demographics["annotator_country"] == "India"
     [row] = loaded("align-x", tmp_path).users.values()
     assert row.posts[0].text == "I wrote this." and row.judgements[0].responses == ("Old yes.", "Old no.")
+    assert row.demographics == {"Demographic Information": "A retired teacher."}
 
 
 def test_the_same_person_for_themself_and_for_the_world(tmp_path: Path) -> None:

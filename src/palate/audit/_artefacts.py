@@ -21,6 +21,7 @@ from palate.audit._fed_text import FedTexts
 from palate.data import text_key
 from palate.personal import units
 from palate.records import Comparison, PalateError
+from palate.report import CLEAR
 from palate.runs import Progress, no_progress
 from palate.stats import (
     SHARE,
@@ -80,7 +81,7 @@ class Artefacts(msgspec.Struct, frozen=True, kw_only=True):
     chance: float
     """What guessing gets on the same comparisons."""
     p: float
-    """How often labels that were permuted give as much; see `permutations`."""
+    """How often permuted labels give as much; see `permutations`. It is about these people; see `told_of_others`."""
     p_below: float
     """How often they give as little."""
     n: int
@@ -97,6 +98,22 @@ class Artefacts(msgspec.Struct, frozen=True, kw_only=True):
     telling: list[Telling]
     """The most telling features, the most telling first; none where no feature goes with the choice by more than the
     best of as many would by chance. They mean something where p is small."""
+
+    @property
+    def told(self) -> bool:
+        """Whether form tells the choices of these people: labels permuted within what hangs together give less."""
+        return self.p < CLEAR
+
+    @property
+    def told_of_others(self) -> bool:
+        """Whether it tells the choices of others like them, too. p keeps no person's choices together, so that a dozen
+        people with tastes of their own would raise an alarm; the interval resamples people."""
+        return self.told and self.low is not None and self.low > self.chance
+
+    @property
+    def told_the_wrong_way(self) -> bool:
+        """Whether permuted labels hardly ever give as little, so that this is no acquittal."""
+        return self.p_below < CLEAR
 
 
 def find_artefacts(
@@ -462,12 +479,14 @@ def _telling(sheet: Sheet, target: Singles, preferred: Codes) -> Iterator[Tellin
     lengths = np.sqrt(np.sum(sheet.features**2, axis=0))
     columns = sheet.features / np.where(lengths > 1e-9, lengths, 1.0)
     left = target / np.sqrt(np.sum(target**2))
-    # What the closest of all columns would not reach by chance, 95% of the time.
-    enough = float(norm.isf(0.025 / columns.shape[1])) / np.sqrt(len(target))
+    # What the closest of all columns would not reach by chance, 95% of the time. Each block has a like part of the 5%,
+    # so that the many n-grams do not drown what there is of form.
+    sizes = np.bincount(sheet.texts.block_of)
+    enough = norm.isf(0.025 / len(sizes) / np.maximum(sizes, 1))[sheet.texts.block_of] / np.sqrt(len(target))
     for _ in range(_MOST_TELLING):
         closeness = columns.T @ left
-        best = int(np.argmax(np.abs(closeness)))
-        if abs(closeness[best]) < enough:
+        best = int(np.argmax(np.where(np.abs(closeness) >= enough, np.abs(closeness), 0.0)))
+        if abs(closeness[best]) < enough[best]:
             return
         same = np.flatnonzero(np.abs(columns.T @ columns[:, best]) > _SAME)
         named = max(same.tolist(), key=lambda place: (len(sheet.texts.gram(place) or ""), place == best))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from palate.audit._artefacts import Artefacts
 from palate.audit._benchmark_results import BenchmarkAudit, Habit, Reach
 from palate.audit._controls import PROMPT_OVERLAP
 from palate.evaluation import MOST_GROUPS
@@ -130,27 +131,44 @@ def _artefacts(audit: BenchmarkAudit) -> Iterator[Finding]:
         f"({percent_interval(found.low, found.high)}) on people and prompts that it has not seen, where guessing gets "
         f"{percent(found.chance)}"
     )
-    if found.p_below < CLEAR and found.chance - found.accuracy >= LARGE_SHORTCUT:
+    if found.told_the_wrong_way and found.chance - found.accuracy >= LARGE_SHORTCUT:
         yield Finding(
-            "warning",
+            "warning" if found.high is not None and found.high < found.chance else "note",
             f"{gets}: less than guessing (p {chance_of_error(found.p_below)}). What tells the choices that it learned "
             "from tells against those that it is tested on.",
             "So it is where each person chooses their own texts, and others' choices show these as rejected: whoever "
-            "knows whose texts are whose can tell the choice. Whether the responses hold artefacts besides, this test "
-            "cannot say.",
+            "knows whose texts are whose can tell the choice. Where the interval holds guessing, a few people with "
+            "opposite tastes look the same. Whether the responses hold artefacts besides, this test cannot say.",
         )
         return
-    if found.p >= CLEAR:
-        yield Finding("good", f"{gets}: no artefact is seen (p {chance_of_error(found.p)}).")
+    by = _most_telling(found)
+    if not found.told:
+        missed = (found.high or 1.0) - found.chance
+        unsure = f", but one worth up to {_size(missed)} points may be missed" if missed >= LARGE_SHORTCUT else ""
+        yield Finding(
+            "note" if unsure else "good", f"{gets}: no artefact is seen (p {chance_of_error(found.p)}){unsure}."
+        )
+        return
+    if not found.told_of_others:
+        yield Finding(
+            "note",
+            f"{gets} (p {chance_of_error(found.p)}). It tells the choices of these people; whether it tells those of "
+            f"others is open, as the interval holds guessing.{by}",
+            "A few people with tastes of their own, such as for long responses, look the same. Add people.",
+        )
         return
     large = found.accuracy - found.chance >= LARGE_SHORTCUT
-    by = [f"{one.feature} ({percent(one.chosen)} of {one.differ:,})" for one in found.telling[:MOST_TELLING]]
-    told = f" Most telling: {'; '.join(by)}." if by else ""
     yield Finding(
         "warning" if large else "note",
-        f"{gets} (p {chance_of_error(found.p)}).{told}",
+        f"{gets} (p {chance_of_error(found.p)}).{by}",
         "Good answers can look alike too: read the examples, and report this accuracy beside every model.",
     )
+
+
+def _most_telling(found: Artefacts) -> str:
+    """The features by which a choice can be told, where there are any."""
+    by = [f"{one.feature} ({percent(one.chosen)} of {one.differ:,})" for one in found.telling[:MOST_TELLING]]
+    return f" Most telling: {'; '.join(by)}." if by else " No single feature stands out."
 
 
 def _headroom(audit: BenchmarkAudit) -> Iterator[Finding]:

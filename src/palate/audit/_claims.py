@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from palate.evaluation import EVALUATION, Ratings
 from palate.records import Benchmark, PalateError
@@ -103,22 +104,17 @@ def _judge(
     impersonal: Impersonal,
     seed: int,
 ) -> Claim:
-    """Everything that reads nothing of the person is drawn again with the users, and so is which of it is best."""
+    """The claim beside everything that reads nothing of the person, on the same items where that can be."""
     scored = ~np.isnan(claimed)
-    on_its_items = {name: np.where(scored, credits, np.nan) for name, credits in own.items()}
-    rivals = {name: credits for name, credits in {**impersonal.credits, **on_its_items}.items() if _enough(credits)}
+    on_its_items = {name: _on_items(credits, scored) for name, credits in {**impersonal.credits, **own}.items()}
+    rivals = {name: credits for name, credits in on_its_items.items() if _enough(credits)}
     chance = np.where(scored, impersonal.chances, np.nan)
-    columns = [impersonal.ratings.scored_columns(values) for values in (claimed, chance, *rivals.values())]
     best = max(rivals, key=lambda name: float(np.nanmean(rivals[name])), default="guessing")
     level, best_level = float(np.nanmean(chance)), float(np.nanmean(rivals[best])) if rivals else 0.0
     if best_level <= level:
         best, best_level = "guessing", level
     accuracy = float(np.nanmean(claimed))
-    survives = None
-    if accuracy > level:
-        flat = [column for pair in columns for column in pair]
-        quantity = impersonal.ratings.quantity(*flat, statistic=_survives, within=_SHARE)
-        [survives] = intervals([quantity], Resamples(impersonal.ratings.n_clusters, seed=seed))
+    survives = _survives(claimed, chance, list(rivals.values()), impersonal.ratings, seed) if accuracy > level else None
     return Claim(
         rm=rm,
         view=view,
@@ -131,12 +127,49 @@ def _judge(
     )
 
 
+def _on_items(credits: Floats, scored: NDArray[np.bool_]) -> Floats:
+    """What a rival earned on the items of the claim, where it has most of them; else on all that it has."""
+    there = np.where(scored, credits, np.nan)
+    return there if np.count_nonzero(~np.isnan(there)) >= np.count_nonzero(scored) / 2 else credits
+
+
 def _enough(credits: Floats) -> bool:
     return bool(np.count_nonzero(~np.isnan(credits)) >= 2)
 
 
-def _survives(totals: Floats) -> Floats:
-    """From sums and counts of the claim, of guessing and of each rival."""
+def _survives(
+    claimed: Floats, chance: Floats, rivals: Sequence[Floats], ratings: Ratings, seed: int
+) -> Estimate | None:
+    """What is left over the best rival, with an interval that holds the same over every rival that may be the best.
+
+    Of several rivals that are as good, the one that comes out best has been lucky, and an interval over that one alone
+    would lie too low. So the limits are the furthest of those over all rivals whose own estimate the interval over the
+    best one holds.
+    """
+    level, exact = float(np.nanmean(chance)), float(np.nanmean(claimed))
+    number = bool(
+        np.nanmax(claimed) == np.nanmin(claimed)
+    )  # then no rival can leave less than one that is always right
+    within = ((exact - 1) / (exact - level), 1.0) if number else _SHARE
+    quantities = [
+        ratings.quantity(*_columns(ratings, claimed, chance, rival), statistic=_left, within=within)
+        for rival in (rivals or [chance])
+    ]
+    found = intervals(quantities, Resamples(ratings.n_clusters, seed=seed))
+    known = [one for one in found if one is not None]
+    if not known:
+        return None
+    best = min(known, key=lambda one: one.value)
+    near = [one for one in known if one.value <= best.high]
+    return Estimate(best.value, min(one.low for one in near), max(one.high for one in near))
+
+
+def _columns(ratings: Ratings, *credits: Floats) -> list[Floats]:
+    return [column for values in credits for column in ratings.scored_columns(values)]
+
+
+def _left(totals: Floats) -> Floats:
+    """From sums and counts of the claim, of guessing and of a rival."""
     means = totals[..., 0::2] / totals[..., 1::2]
     claimed, chance = means[..., 0], means[..., 1]
     best = np.nanmax(means[..., 1:], axis=-1)

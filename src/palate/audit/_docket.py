@@ -12,7 +12,7 @@ from palate.audit._benchmark import audit_benchmark
 from palate.audit._benchmark_findings import LARGE_SHORTCUT, is_stranger
 from palate.audit._benchmark_results import BenchmarkAudit
 from palate.records import PalateError
-from palate.report import ABSENT, CLEAR, Document, Finding, Note, Section, Table, percent, percent_interval, points
+from palate.report import ABSENT, Document, Finding, Note, Section, Table, percent, percent_interval, points
 from palate.runs import Progress
 from palate.stats import Estimate
 
@@ -123,12 +123,14 @@ def verdict(audit: BenchmarkAudit) -> str:
     found = audit.artefacts
     if not audit.people:
         said.append("Shows nothing personal: it has no people.")
-    if found and found.p < CLEAR and found.accuracy - found.chance >= LARGE_SHORTCUT:
+    if found and found.told_of_others and found.accuracy - found.chance >= LARGE_SHORTCUT:
         by = f" ({found.telling[0].feature})" if found.telling else ""
         said.append(f"{points(found.accuracy - found.chance)} points come without reading the person{by}.")
-    elif found and found.p < CLEAR:
+    elif found and found.told_of_others:
         said.append("A weak artefact.")
-    elif found and found.p_below < CLEAR and found.chance - found.accuracy >= LARGE_SHORTCUT:
+    elif found and found.told:
+        said.append("Form tells the choices of these people; of others it is open.")
+    elif found and found.told_the_wrong_way and found.chance - found.accuracy >= LARGE_SHORTCUT:
         said.append("Responses tell the choice the wrong way round: whose texts they are may give it away.")
     elif found:
         said.append("No artefact seen.")

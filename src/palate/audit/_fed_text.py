@@ -31,6 +31,7 @@ _MARKS = ".,!?:;-'\"()[]{}*#`_/\\|<>“”‘’«»—–…"
 _OPENING, _CLOSING = "[({<\"'“‘«`", "])}>\"'”’»`"
 
 Buckets = NDArray[np.int64]
+_NONE: Buckets = np.zeros(0, np.int64)
 
 
 class FedTexts:
@@ -48,7 +49,9 @@ class FedTexts:
         names, form = _form(items, texts, positions)
         blocks: list[tuple[Sequence[str | tuple[Kind, int]], Floats]] = [(names, form)]
         for kind in (_Words(), _Characters()):
-            buckets = [np.unique(np.concatenate([own for _, own in kind.hashed(text)])) for text in self.texts]
+            buckets = [
+                np.unique(np.concatenate([_NONE, *(own for _, own in kind.hashed(text))])) for text in self.texts
+            ]
             kept = _tell_apart(buckets, self.item_of)
             blocks.append(([(kind, int(bucket)) for bucket in kept], _presence(buckets, kept)))
         self._names = [name for block, _ in blocks for name in block]
@@ -74,6 +77,8 @@ class FedTexts:
         gram = self.gram(column)
         if gram is None:
             return str(self._names[column])
+        if gram == _START + _END:
+            return "is empty"
         if gram.startswith(_START):
             return f"begins with {_quoted(gram[1:])}"
         if gram.endswith(_END):
@@ -116,12 +121,12 @@ class _Words:
     """Runs of one to three words or marks."""
 
     def hashed(self, text: str) -> Iterator[tuple[int, Buckets]]:
-        codes = np.array([_token_code(token) for token in _TOKEN.findall(text)] or [0], np.uint64)
+        codes = np.array([_token_code(token) for token in _TOKEN.findall(text)], np.uint64)
         return _hash(codes, range(1, 4))
 
     def grams(self, text: str, length: int, starts: Iterable[int]) -> set[str]:
         spans = [match.span() for match in _TOKEN.finditer(text)]
-        return {text[spans[start][0] : spans[start + length - 1][1]] for start in starts} if spans else set()
+        return {text[spans[start][0] : spans[start + length - 1][1]] for start in starts}
 
 
 class _Characters:

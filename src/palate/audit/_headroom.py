@@ -26,10 +26,14 @@ FEWEST = 10
 
 
 def measure_headroom(ratings: Ratings, scores: Sequence[tuple[str, str, Floats]], seed: int) -> Headroom:
-    """Split the choices between two responses; `scores` are credits of the items, by model and view."""
+    """Split the choices between two responses; `scores` are credits of the items, by model and view.
+
+    Where nobody ever contradicts themself, second judgements may be copies of the first, and count for nothing.
+    """
     columns = _agreements(ratings)
     others, own = (float(columns[place].sum()) for place in (1, 3))
-    enough_others, enough_own = others >= FEWEST, own >= FEWEST
+    copies = own > 0 and bool(np.all(columns[2][columns[3] > 0] == 1))
+    enough_others, enough_own = others >= FEWEST, own >= FEWEST and not copies
     parts: dict[str, tuple[Statistic, tuple[float, float]]] = {}
     if enough_others:
         parts |= {"with_others": (_mean(0), SHARE), "shared": (_correlation_of(0), SHARE)}
@@ -70,11 +74,11 @@ def measure_headroom(ratings: Ratings, scores: Sequence[tuple[str, str, Floats]]
             Attained(rm=rm, view=view, accuracy=float(np.nanmean(credits)), share=estimate)
             for (rm, view, credits), estimate in zip(scores, estimates[len(parts) :], strict=False)
         ],
-        unknown=_unknown(ratings, int(others), int(own)),
+        unknown=_unknown(ratings, int(others), int(own), copies=copies),
     )
 
 
-def _unknown(ratings: Ratings, others: int, own: int) -> list[str]:
+def _unknown(ratings: Ratings, others: int, own: int, *, copies: bool) -> list[str]:
     found = []
     if not any(len(item.responses) == 2 for item in ratings.items):
         return ["Headroom is estimated from choices between two responses, and there are none."]
@@ -87,6 +91,11 @@ def _unknown(ratings: Ratings, others: int, own: int) -> list[str]:
         found.append(
             f"Personal taste cannot be told from self-contradiction: {own} pairs were judged twice by the same person. "
             "Ask some people some pairs again, after a while."
+        )
+    elif copies:
+        found.append(
+            f"Personal taste cannot be told from copies: each of {own} pairs that were judged again got the same "
+            "answer, which rows that an export repeats would give as well. Look whether these people were asked twice."
         )
     return found
 

@@ -11,11 +11,10 @@ from scipy.special import ndtri
 
 from palate.records import PalateError
 from palate.report import Document, Note, Section, Table, percent, points
-from palate.stats import DIFFER, GAIN, LEVEL, POWER, Quantity, Resamples, paired_differences, ratio
+from palate.stats import DIFFER, GAIN, LEVEL, POWER, UNSEEN_PEOPLE, Quantity, Resamples, paired_differences, ratio
 
 ITEMS_A_PERSON = (10, 20, 40, 80)
 REPEATS = (1, 3)
-FEWEST_PEOPLE = 5
 CORRELATION = 0.05
 """How alike the differences of one person are taken to be before anything is measured."""
 CONTRADICTION = 0.15
@@ -64,15 +63,15 @@ def plan_collection(
     """How many people are needed, for every number of items and repeats.
 
     >>> [design.people for design in plan_collection(0.05, items=[20], repeats=[1]).designs]
-    [132]
+    [137]
     """
     _check(gain, items, repeats, power, differ, correlation, contradiction)
     designs = []
     for times in repeats:
         seen = gain * (1 - 2 * label_error(contradiction, times))
         for own in items:
-            needed = ceil(_reach(power) ** 2 * differ * (1 + (own - 1) * correlation) / (own * seen**2))
-            people = max(FEWEST_PEOPLE, needed)
+            independent = _reach(power) ** 2 * differ * (1 + (own - 1) * correlation) / (own * seen**2)
+            people = ceil(independent) + UNSEEN_PEOPLE
             designs.append(
                 Design(people=people, items=own, repeats=times, judgements=people * own * times, seen_gain=seen)
             )

@@ -29,7 +29,7 @@ class SplitHalf(msgspec.Struct, frozen=True, kw_only=True):
     kept: float
     """How often two models have the same order in both halves; a tie in either counts half."""
     best_kept: float
-    """How often the same model is best in both."""
+    """How often the same model is best in both; where several tie for the best of a half, one of them by lot."""
 
 
 class UsersNeeded(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,10 +73,11 @@ def _split(over: str, table: Floats, codes: NDArray[np.intp], seed: int) -> Spli
     left, right = np.array(pairs).T
     for _ in range(SPLITS):
         half = draw.permutation(size) < size // 2
-        one, other = (totals[own].sum(axis=0) / counts[own].sum() for own in (half, ~half))
-        agree = np.sign(np.round(one[left] - one[right], 9)) * np.sign(np.round(other[left] - other[right], 9))
+        one, other = (np.round(totals[own].sum(axis=0) / counts[own].sum(), 9) for own in (half, ~half))
+        agree = np.sign(one[left] - one[right]) * np.sign(other[left] - other[right])
         kept += float(np.mean((agree + 1) / 2))
-        best += float(one.argmax() == other.argmax())
+        first, second = one == one.max(), other == other.max()
+        best += float(np.sum(first & second) / (first.sum() * second.sum()))
     return SplitHalf(over=over, halves=size // 2, kept=kept / SPLITS, best_kept=best / SPLITS)
 
 

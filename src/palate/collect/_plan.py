@@ -18,7 +18,7 @@ from scipy import stats
 from palate.audit import CONTRADICTION, CORRELATION
 from palate.records import PalateError
 from palate.report import Table, points
-from palate.stats import DIFFER, effective_items, smallest_gain
+from palate.stats import DIFFER, UNSEEN_PEOPLE, effective_items, smallest_gain
 
 MOST_PEOPLE = 100_000
 ITEMS = (10, 20, 40, 80)
@@ -95,7 +95,8 @@ def detectable(design: Design, assumptions: Assumptions | None = None) -> Planne
     effective = effective_items(
         np.full(people, items), assumed.person_correlation, np.full(different, judges), assumed.item_correlation
     )
-    in_answers = smallest_gain(effective, assumed.differ)
+    seen = max(0, people - UNSEEN_PEOPLE) / people
+    in_answers = smallest_gain(effective * seen, assumed.differ) if seen else 1.0
     kept = math.sqrt(max(0.0, 2 * assumed.self_agreement - 1))
     within = None
     if design.repeats and people > 1:

@@ -192,7 +192,7 @@ LISTINGS = (
     Listing(
         name="personal-llm",
         title="PersonalLLM: eight responses, ranked by reward models that stand for people",
-        licence="see the source",
+        licence="CC BY 4.0",
         source="https://huggingface.co/datasets/namkoong-lab/PersonalLLM (arXiv 2409.20296)",
         origin="hub",
         folder="personal-llm",
@@ -216,7 +216,7 @@ LISTINGS = (
     Listing(
         name="persona-mem",
         title="PersonaMem v2: the answer that suits a persona, among others",
-        licence="see the source",
+        licence="CC BY 4.0",
         source="https://huggingface.co/datasets/bowen-upenn/PersonaMem-v2",
         origin="hub",
         folder="persona-mem",

@@ -240,7 +240,7 @@ class _Published(msgspec.Struct, frozen=True):
     split: str = "train"
     """The split that is read where none is asked for."""
     files: str = ""
-    """A pattern of the paths that are read, where a data set holds other files too."""
+    """A pattern of the paths that are read, where a data set holds other files too; SPLIT stands for the split."""
 
 
 _NAMES_NOBODY = "Names nobody: the label is meant for everybody, so nothing here is personal."
@@ -286,12 +286,15 @@ _PUBLISHED = {
     ),
     "psoups": _Published(partial(read_table_row, user="uid"), "No people: users are made up, one for each wish."),
     "align-x": _Published(
-        read_align_x, "Each row is a person, with posts and earlier choices from forums. Scores of traits are left out."
+        read_align_x,
+        "Each row is a person, with posts and earlier choices from forums, and a description in words. Preference "
+        "directions are left out.",
     ),
     "persona-mem": _Published(
         read_persona_mem,
         "No people: personas are made up. The category says whether the preference was changed; talks are left out.",
-        split="test",
+        split="benchmark",
+        files=r"(^|/)text/SPLIT\.",
     ),
     "pref-eval": _Published(
         read_pref_eval,
@@ -302,8 +305,9 @@ _PUBLISHED = {
     "reward-bench-2": _Published(partial(read_table_row, category="subset"), _NAMES_NOBODY, split="test"),
 }
 _PRISM = (
-    "A person answered the survey and talked to several models. What they say of themselves, stated values, age and "
-    "place are kept; scores, other answers of the survey and feedback on the whole talk are left out."
+    "A person answered the survey and talked to several models. What they say of themselves, what they rated above "
+    "50 of 100 as important to them, age and place are kept; scores of responses, other answers of the survey and "
+    "feedback on the whole talk are left out."
 )
 _LAMP = "Each row is a person: the profile is what they wrote before. Fields of a profile entry are joined."
 _TASKS = {"lamp": ("LaMP_4", "dev"), "longlamp": ("abstract_generation_user", "test")}
@@ -320,7 +324,8 @@ def _published(
         raise PalateError(f"option block={block}: expected personal, world or both")
     known = _PUBLISHED.get(name)  # PRISM is three files, which are read together
     wanted = split or (known.split if known else "train")
-    files, version = _copy(name, wanted, known.files if known else "", data_dir, revision)
+    pattern = known.files.replace("SPLIT", re.escape(wanted)) if known else ""
+    files, version = _copy(name, wanted, pattern, data_dir, revision)
     card = card_of(name, version, known.about if known else _PRISM, *([f"split {split}"] if split else []))
     if known is None:
         return read_prism(files, card, name)

@@ -6,11 +6,13 @@ answers) are counted by reason, and the card says how many.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
@@ -131,16 +133,25 @@ def _text(row: Mapping[str, object], field: str) -> str:
 
 
 def _list(row: Mapping[str, object], field: str) -> list[object]:
-    """A list, or a list that was written as JSON."""
-    value = row.get(field)
-    if isinstance(value, str):
-        try:
-            value = msgspec.json.decode(value)
-        except msgspec.DecodeError:
-            raise FieldError(field, "expected a list") from None
+    """A list, or a list that was written into a cell."""
+    value = _written(row.get(field))
     if not isinstance(value, list | tuple):
         raise FieldError(field, "expected a list")
     return list(value)
+
+
+def _written(value: object) -> object:
+    """A list or an object that a cell holds as JSON, or as Python prints it; anything else as it is."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
+        return value
+    try:
+        return cast("object", msgspec.json.decode(value))
+    except msgspec.DecodeError:
+        pass
+    try:
+        return cast("object", ast.literal_eval(value.strip()))
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return value
 
 
 def _object(value: object, field: str) -> Mapping[str, object]:
@@ -209,6 +220,7 @@ def read_community_alignment(row: Row) -> Iterator[Choice | LeftOut]:
                 prompt=render_turns(tuple(said)),
                 responses=texts,
                 preferred=preferred,
+                group=str(row["conversation_id"]) if row.get("conversation_id") else None,
                 shown=tuple(range(len(texts))),
                 reason=str(row.get(f"{turn}_turn_feedback") or "") or None,
                 category=str(row["assigned_lang"]) if row.get("assigned_lang") else None,
@@ -312,7 +324,8 @@ def read_summaries(row: Row) -> Iterator[Choice | LeftOut]:
 def read_personal_llm(row: Row) -> Iterator[Choice | LeftOut]:
     """`namkoong-lab/PersonalLLM`: eight responses, scored by reward models. Each of them stands for a person here."""
     responses = tuple(_text(row, f"response_{number}") for number in range(1, 9))
-    scorers = sorted({found[1] for field in row if (found := re.fullmatch(r"response_1_(.+)", field))})
+    fields = {found[1] for field in row if (found := re.fullmatch(r"response_1_(.+)", field))}
+    scorers = sorted(fields - {"model"})  # `response_1_model` names what wrote the response
     if not scorers:
         raise FieldError("response_1_MODEL", "is missing: no reward model scored the responses")
     for scorer in scorers:
@@ -329,13 +342,8 @@ def read_personal_llm(row: Row) -> Iterator[Choice | LeftOut]:
 
 def read_persona_mem(row: Row) -> Iterator[Choice | LeftOut]:
     """`bowen-upenn/PersonaMem-v2`: the right answer for a persona among wrong ones. The right one comes first here."""
-    query = row.get("user_query")
-    if isinstance(query, str) and query.lstrip().startswith("{"):
-        try:
-            query = msgspec.json.decode(query)
-        except msgspec.DecodeError:
-            query = row.get("user_query")
-    prompt = str(query.get("content")) if isinstance(query, Mapping) else _text(row, "user_query")
+    query = _written(row.get("user_query"))
+    prompt = _text(query, "content") if isinstance(query, Mapping) else _text(row, "user_query")
     right = _text(row, "correct_answer")
     wrong = [str(text) for text in _list(row, "incorrect_answers") if str(text) != right]
     if not wrong:
@@ -389,9 +397,9 @@ def read_align_x(row: Row) -> Iterator[Choice | LeftOut]:
         prompt=prompt,
         responses=(chosen, rejected),
         preferred=0,
-        posts=tuple(str(post.get("comment") or post.get("text") or "") for post in posts),
+        posts=tuple(str(post["comment"]) for post in posts if post.get("comment")),
         earlier=tuple((_text(pair, "prompt"), _text(pair, "chosen"), _text(pair, "rejected")) for pair in pairs),
-        demographics={"profile": str(row["profile"])} if isinstance(row.get("profile"), str) else {},
+        demographics=_texts(row, "Demographic Information"),
     )
 
 
@@ -479,14 +487,26 @@ def read_prism(files: Sequence[Path], card: Card, source: str) -> BenchmarkDraft
     people: dict[str, Row] = {}
     for row, _ in read_rows(by_name["survey"], draft.faults) if "survey" in by_name else ():
         people[str(row.get("user_id"))] = row
+    begun: dict[str, str] = {}
+    for row, _ in read_rows(by_name["conversations"], draft.faults) if "conversations" in by_name else ():
+        begun[str(row.get("conversation_id"))] = str(row.get("generated_datetime") or "")
     turns: dict[str, list[Row]] = defaultdict(list)
     places: dict[str, Location] = {}
+    listed: dict[str, int] = {}
     for row, place in read_rows(by_name["utterances"], draft.faults):
         interaction = str(row.get("interaction_id"))
         turns[interaction].append(row)
         places.setdefault(interaction, place)
+        listed.setdefault(str(row.get("conversation_id")), len(listed))
+
+    def when(interaction: str) -> tuple[str, int, int]:
+        """One conversation after the other, as they were held; in each, one turn after the other."""
+        first = turns[interaction][0]
+        talk = str(first.get("conversation_id"))
+        return begun.get(talk, ""), listed[talk], int(str(first.get("turn") or 0))
+
     talks: dict[str, list[Message]] = defaultdict(list)
-    in_order = sorted(turns, key=lambda name: int(str(turns[name][0].get("turn") or 0)))
+    in_order = sorted(turns, key=when)
     return _gather(draft, ((_interaction(turns[name], people, talks), places[name]) for name in in_order))
 
 
@@ -505,7 +525,7 @@ def _interaction(
         yield LeftOut("turns without one chosen response among several")
         return
     survey = people.get(user, {})
-    lives, stated = survey.get("location"), survey.get("order_stated_prefs")
+    lives = survey.get("location")
     where = {f"location.{name}": value for name, value in lives.items()} if isinstance(lives, Mapping) else {}
     yield Choice(
         user=user,
@@ -515,9 +535,25 @@ def _interaction(
         id=_text(first, "interaction_id"),
         group=_text(first, "conversation_id"),
         posts=tuple(filter(None, [str(survey.get("self_description") or "")])),
-        values=tuple(map(str, stated)) if isinstance(stated, list) else (),
+        values=_stated(survey.get("stated_prefs")),
         demographics=_texts({**survey, **where}, "age", *where),
     )
+
+
+def _stated(ratings: object) -> tuple[str, ...]:
+    """What matters to a person of PRISM: what they rated above the middle of 0 to 100, the most important first.
+
+    `order_stated_prefs` is only the order in which the survey showed the questions.
+    """
+    if not isinstance(ratings, Mapping):
+        return ()
+    names = {"other": str(ratings.get("other_text") or "")}
+    rated = {str(name): value for name, value in ratings.items() if isinstance(value, int | float) and value > _MIDDLE}
+    ranked = sorted(rated, key=lambda name: -rated[name])
+    return tuple(filter(None, (names.get(name, name) for name in ranked)))
+
+
+_MIDDLE = 50
 
 
 def is_nobody(user_ids: Iterable[str]) -> bool:

@@ -354,7 +354,14 @@ def turns_of(value: object, field: str) -> Turns:
     try:
         return tuple(msgspec.convert([value] if isinstance(value, Mapping) else value, list[Message]))
     except (msgspec.ValidationError, RecursionError):
-        raise FieldError(field, "expected a string or a list of messages with role and content") from None
+        texts = isinstance(value, list | tuple) and all(isinstance(text, str) for text in value)
+        several = (
+            "; for several responses to choose from, write a folder with comparisons.jsonl, whose rows hold a list of "
+            "responses and the number of the preferred one"
+        )
+        raise FieldError(
+            field, f"expected a string or a list of messages with role and content{several if texts else ''}"
+        ) from None
 
 
 def _same(turns: Turns, prompt: Turns) -> bool:

@@ -34,7 +34,7 @@ from palate.stats._intervals import (
     ratio_interval,
 )
 from palate.stats._many_models import AgainstRest, AllPairs, against_rest, all_pairs
-from palate.stats._power import DIFFER, LEVEL, POWER, effective_items, smallest_gain
+from palate.stats._power import DIFFER, LEVEL, POWER, UNSEEN_PEOPLE, effective_items, smallest_gain
 from palate.stats._scores import Scores
 from palate.stats._worst import Halves, WorstTenth
 
@@ -46,6 +46,7 @@ __all__ = [
     "LEVEL",
     "POWER",
     "SHARE",
+    "UNSEEN_PEOPLE",
     "AgainstRest",
     "Agreement",
     "AllPairs",

@@ -18,6 +18,11 @@ POWER = 0.8
 DIFFER = 0.3
 """Two models of which one is right and the other wrong on three items in ten: a profile that changes much."""
 
+UNSEEN_PEOPLE = 5
+"""People that a collection needs beyond the normal approximation. Student's limits, the people who were not seen and
+the flips of few signs all cost power, most where people are few: of five, no test can be below .05. With 5 more the
+test finds the gain in 78 to 92% of simulated collections of 9 to 137 people (`palate audit plan --check`)."""
+
 
 def effective_items(
     sizes: ArrayLike, correlation: float, shared: ArrayLike = (), shared_correlation: float = 0.0
