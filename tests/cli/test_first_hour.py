@@ -103,8 +103,18 @@ class TestConfig:
         ("text", "words", "said"),
         [
             (None, ("eval", "--config", "eval.toml"), "cannot read eval.toml"),
-            ("limit = ", ("eval", "--config", "eval.toml"), "eval.toml is no TOML"),
-            ("limt = 3", ("eval", "mini", "--config", "eval.toml"), "limt"),
+            ("limit = ", ("eval", "--config", "eval.toml"), "eval.toml is not a TOML file"),
+            ("limt = 3", ("eval", "mini", "--config", "eval.toml"), "eval.toml: Unknown option: --limt"),
+            (
+                'limit = "ten"',
+                ("eval", "mini", "--config", "eval.toml"),
+                'eval.toml: Invalid value for --limit: "ten" is',
+            ),
+            (
+                "limit = 3",
+                ("eval", "mini", "--config", "eval.toml", "--veiw", "none"),
+                "palate: Unknown option: --veiw",
+            ),
             ("limit = 1979-05-27", ("eval", "mini", "--config", "eval.toml"), "limit is a text, a number"),
             ("", ("--config", "eval.toml"), "name the command before"),
             ("", ("eval", "mini", "--config"), "needs a file"),
@@ -115,6 +125,22 @@ class TestConfig:
             Path("eval.toml").write_text(text)
         done = palate(*words)
         assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
+
+
+class TestWhatIsMissing:
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("eval",), "palate eval: BENCHMARK is missing"),
+            (("bon", "mini"), "palate bon: --critic is missing"),
+            (("eval", "mini", "--rm"), "palate eval: --rm needs a value"),
+            (("eval", "mini", "--limit", "abc"), '--limit: "abc" is not a whole number'),
+            (("guide", "mini", "--weight", "abc"), '--weight: "abc" is not a number'),
+        ],
+    )
+    def test_it_is_said_in_words(self, words: tuple[str, ...], said: str) -> None:
+        done = palate(*words)
+        assert done.returncode == 2 and said in done.stderr and f"palate {words[0]} --help" in done.stderr
 
 
 class TestHowMuchIsSaid:

@@ -156,3 +156,13 @@ def test_too_little_data_is_said() -> None:
     alone = measure_agreement(collect(people=1, items=5, repeats=0, checks=0))
     assert alone.alpha.value is None and "two people" in alone.alpha.note
     assert alone.self_agreement.value is None and "twice" in alone.self_agreement.note
+
+
+def test_two_people_give_no_interval_of_self_agreement() -> None:
+    """Both repeat themselves equally often, and resampling the two would claim to know it exactly."""
+    few = measure_agreement(collect(people=2, items=8, repeats=4)).self_agreement
+    assert few.value is not None and (few.low, few.high) == (None, None) and "too few people" in few.note
+    six = collect(people=6, items=8, repeats=4)
+    alike = tuple(msgspec.structs.replace(answer, choice=0, tie=False) for answer in six.answers)
+    same = measure_agreement(msgspec.structs.replace(six, answers=alike)).self_agreement
+    assert same.value == 1.0 and same.low is not None and same.low < 0.9

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from command import palate
 from palate.collect._plan import Assumptions, Design, detectable, make_plan, people_needed, plan_table
 from palate.records import PalateError
 from palate.stats import (
@@ -115,6 +116,12 @@ def test_a_plan_is_a_table_that_says_what_it_assumes() -> None:
     assert "Assumed: two models that differ on 30%" in table.note
     given_people = make_plan(0.05, items=(20,), people=40)
     assert given_people.rows[0].design.people == 40 and given_people.rows[0].smallest_gain > 0.05
+
+
+def test_the_command_prints_it_whole_at_80_columns() -> None:
+    said = palate("collect", "plan", "--gain", "5", COLUMNS="80").stdout
+    assert "…" not in said and max(map(len, said.splitlines())) <= 80
+    assert "gain seen" in said and "put in what you measure." in " ".join(said.split())
 
 
 def test_what_cannot_be_planned_is_said() -> None:

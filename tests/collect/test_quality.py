@@ -107,7 +107,7 @@ def test_the_exact_tail_is_that_of_enumeration() -> None:
 def test_flags_carry_the_false_discovery_rate_that_they_were_held_to() -> None:
     person = quality(collect(people=12, items=24, plants={5: "first"}))["sim-0-005"]
     assert all(flag.q is not None and flag.q <= LEVEL for flag in person.flags if flag.reason == "position")
-    assert "stands first in 100%" in " ".join(flag.sentence for flag in person.flags)
+    assert "shown first in 100%" in " ".join(flag.sentence for flag in person.flags)
 
 
 def test_nobody_answered_yet() -> None:

@@ -72,8 +72,8 @@ def test_a_position_that_is_always_or_too_often_chosen(tmp_path: Path) -> None:
     def rows(*preferred: int) -> list[Row]:
         return [row(n, responses=[f"aye {n}", f"nay {n}"], preferred=index) for n, index in enumerate(preferred)]
 
-    assert "position 1 is chosen in all 9 rows" in said(tmp_path, rows(*[1] * 9))
-    assert "position 0 is chosen in 80% of 50 rows, where chance gives 50%" in said(
+    assert "the second response is chosen in all 9 rows" in said(tmp_path, rows(*[1] * 9))
+    assert "the first response is chosen in 80% of 50 rows, where chance gives 50%" in said(
         tmp_path, rows(*[0] * 40, *[1] * 10)
     )
     assert said(tmp_path, rows(*[0] * 27, *[1] * 23)) == ""

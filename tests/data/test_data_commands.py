@@ -30,6 +30,15 @@ def test_list_names_every_benchmark(capsys: pytest.CaptureFixture[str], monkeypa
     assert listed[0]["name"] == "mini" and listed[0]["available"] is True
 
 
+def test_list_cuts_no_name_in_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = run(capsys, "list")
+    assert "chatbot-arena-personalized" in out and "…" not in out and "here" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
 def test_show_gives_the_card_the_numbers_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "show", "mini")
     assert code == 0

@@ -134,7 +134,9 @@ def test_pairs_of_scores(tmp_path: Path) -> None:
 
 def test_an_unknown_label_is_named(tmp_path: Path) -> None:
     path = written(tmp_path / "prefs.jsonl", [SIDES | {"label": "A"}, SIDES | {"label": "perhaps"}])
-    with pytest.raises(PalateError, match=r"prefs.jsonl:2: field 'label': 'perhaps' is not a label.*labels=A\+B\+tie"):
+    with pytest.raises(
+        PalateError, match=r"prefs.jsonl:2: field 'label': 'perhaps' is not a label.*other rows hold 'A'"
+    ):
         load_benchmark(path)
 
 
@@ -260,7 +262,7 @@ def test_check_prints_the_mapping_and_the_spec_that_repeats_it(tmp_path: Path) -
     done = palate("data", "check", path)
     assert done.returncode == 0
     assert "user = annotator, prompt = question, response_a = answer_1" in done.stdout
-    spec = next(line for line in done.stdout.splitlines() if line.startswith("The same again: ")).split(": ", 1)[1]
+    spec = next(line for line in done.stdout.splitlines() if line.startswith("The same in full: ")).split(": ", 1)[1]
     again = quietly(spec)
     assert again.comparisons == quietly(path).comparisons
     assert "taking" not in told(spec)

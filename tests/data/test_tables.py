@@ -13,7 +13,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from palate.data import check_benchmark, load_benchmark
+from palate.data import check_benchmark, inspect_benchmark, load_benchmark
 from palate.records import PalateError, came_before
 
 ROWS = [
@@ -103,10 +103,53 @@ def test_a_date_that_nobody_named_orders_the_history(tmp_path: Path) -> None:
 def test_a_column_that_only_sounds_like_a_date_is_left_alone_and_named(odd: object, tmp_path: Path) -> None:
     rows = [row | {"time": "2024-01-01"} for row in ROWS[:2]] + [ROWS[2] | {"time": odd}]
     spec = f"{jsonl(tmp_path / 'prefs.jsonl', rows)},user=who"
-    with pytest.warns(UserWarning, match="leaving 'time' alone"):
+    with pytest.warns(UserWarning, match="'time' is not used as the time of each choice: 1 of 3 rows have no date"):
         benchmark = load_benchmark(spec)
     assert [item.sequence for item in benchmark.comparisons] == [0, 1, 2]
-    assert any("leaving 'time' alone" in fault.message for fault in check_benchmark(spec))
+    assert any("date=time,bad=skip" in fault.message for fault in check_benchmark(spec))
+
+
+def test_a_date_may_be_written_with_the_day_first_and_dots(tmp_path: Path) -> None:
+    rows = [
+        row | {"judged on": day} for row, day in zip(ROWS, ["14.3.2024", "15.03.2024 10:00", "5.1.2024"], strict=True)
+    ]
+    with pytest.warns(UserWarning, match="taking 'judged on' as the time of each choice"):
+        benchmark = load_benchmark(f"{jsonl(tmp_path / 'prefs.jsonl', rows)},user=who")
+    assert [item.date for item in benchmark.comparisons] == ["2024-03-14", "2024-03-15T10:00:00", "2024-01-05"]
+
+
+def test_a_column_of_dates_that_palate_cannot_read_is_not_to_be_skipped_row_by_row(tmp_path: Path) -> None:
+    rows = [row | {"day": day} for row, day in zip(ROWS, ["03/14/2024", "03/15/2024", "2024-01-05"], strict=True)]
+    spec = f"{jsonl(tmp_path / 'prefs.jsonl', rows)},user=who"
+    said = [fault.message for fault in check_benchmark(spec) if "'day'" in fault.message]
+    assert len(said) == 1 and "2 of 3 rows" in said[0] and "'03/14/2024'" in said[0] and "write dates as" in said[0]
+    assert "bad=skip" not in said[0]
+
+
+def test_a_table_without_prompts_says_so_once(tmp_path: Path) -> None:
+    rows = [{"who": "ann", "dialog text": "Tea?", "answer_a": "Yes.", "answer_b": "No.", "winner": "a"}] * 30
+    faults = check_benchmark(f"{jsonl(tmp_path / 'prefs.jsonl', rows)},user=who")
+    errors = [str(fault) for fault in faults if fault.severity == "error"]
+    assert len(errors) == 1 and "prompt=COLUMN" in errors[0] and "Columns without a role: dialog text" in errors[0]
+    with pytest.raises(PalateError, match="no column holds the prompt"):
+        load_benchmark(f"{tmp_path / 'prefs.jsonl'},user=who,bad=skip")
+
+
+def test_a_conversation_is_taken_as_the_prompt_where_no_column_is_called_so(tmp_path: Path) -> None:
+    turns = [{"role": "user", "content": "Tea?"}]
+    row = {"who": "ann", "conversation": json.dumps(turns), "answer_a": "Yes.", "answer_b": "No.", "winner": "model_b"}
+    path = jsonl(tmp_path / "prefs.jsonl", [row])
+    with pytest.warns(UserWarning, match="'conversation' as the prompt"):
+        assert load_benchmark(f"{path},user=who").comparisons[0].prompt == "Tea?"
+    path = jsonl(tmp_path / "both.jsonl", [row | {"question": "Coffee?"}])
+    with pytest.warns(UserWarning, match="'question' as the prompt"):
+        assert load_benchmark(f"{path},user=who").comparisons[0].prompt == "Coffee?"
+
+
+def test_a_trait_may_be_called_after_the_person(tmp_path: Path) -> None:
+    rows = [row | {"rater age": 40, "storage": 3} for row in ROWS]
+    faults = check_benchmark(f"{jsonl(tmp_path / 'prefs.jsonl', rows)},user=who")
+    assert any("'rater age' looks like a trait: add demographics=rater age" in fault.message for fault in faults)
 
 
 def test_a_table_without_users_says_so_and_asks_for_the_column(tmp_path: Path) -> None:
@@ -182,3 +225,14 @@ def test_a_missing_package_names_the_line_to_install_it(tmp_path: Path, monkeypa
         load_benchmark(f"{tmp_path / 'prefs.parquet'},user=who")
     with pytest.raises(PalateError, match=r"pip install 'palate\[hub\]'"):
         load_benchmark("lamp-qa", data_dir=tmp_path)
+
+
+def test_a_spec_to_copy_is_quoted_where_a_shell_would_split_it(tmp_path: Path) -> None:
+    rows = [
+        {"rater": "ann", "prompt": "Tea?", "answer a": "Yes.", "answer b": "No.", "winner": label} for label in "ax"
+    ]
+    path = jsonl(tmp_path / "my prefs.jsonl", rows * 2)
+    inspection = inspect_benchmark(str(path))
+    assert inspection.way_out.endswith(f": '{path},bad=skip'")
+    with pytest.warns(UserWarning, match=f"to say so yourself: '{path},user=rater,.*response_a=answer a,"):
+        assert len(load_benchmark(f"{path},bad=skip").comparisons) == 2

@@ -126,7 +126,7 @@ def test_what_a_server_refuses_is_left_out_and_tried_again_by_the_next_run(tmp_p
             [samples] = summary.policies
             assert (samples.sampled, samples.failed) == (3, 1)
             assert "not allowed here" in next(iter(samples.reasons))
-            assert summary.findings[0].text.startswith("seeing none, the policy wrote nothing for 1 item")
+            assert summary.findings[0].text.startswith("Seeing none, the policy wrote nothing for 1 item")
             assert summary.complete
         tries = counts(address)["tries"]
     assert tries["Something forbidden."] == 2

@@ -155,6 +155,26 @@ def test_many_writers_at_once(tmp_path: Path) -> None:
     assert len(AnswerCache(tmp_path / "a.sqlite").get(keys)) == 450
 
 
+def test_a_second_cache_of_one_process_does_not_let_go_of_the_first(tmp_path: Path) -> None:
+    """To open the file besides SQLite and close it drops the process's locks, and then others take the log away."""
+    file = tmp_path / "a.sqlite"
+    one = AnswerCache(file)
+    one.put([(b"1", "one")])
+    two = AnswerCache(file)
+    code = "import sys; from pathlib import Path; from palate.engine._answers import AnswerCache\n"
+    code += "cache = AnswerCache(Path(sys.argv[1])); cache.put([(b'2', 'two')]); cache.close()"
+    subprocess.run([sys.executable, "-c", code, str(file)], check=True)
+    assert file.with_name("a.sqlite-wal").exists()  # who closes last takes it away, and that was not the other process
+    one.put([(b"3", "three")])
+    two.put([(b"4", "four")])
+    assert len(one) == len(two) == 4
+    one.close()
+    two.close()
+    kept = sqlite3.connect(file)
+    assert kept.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert kept.execute("SELECT count(*) FROM answers").fetchone() == (4,)
+
+
 def test_a_new_file_may_be_made_by_many_at_once(tmp_path: Path) -> None:
     """SQLite refuses one of two who turn the write-ahead log on together, whatever its timeout."""
     for trial in range(60):

@@ -11,6 +11,7 @@ from scipy import stats
 
 from palate import Ask, Rating
 from palate.evaluation import Gain, RatedItem, Ratings, Result, Summary, compare, evaluate, item_cards
+from palate.evaluation._findings import findings_of
 from palate.evaluation._paired import over_baseline
 from palate.records import Benchmark, Card, Comparison, PalateError, Post, User
 from palate.runs import ViewLine, open_run
@@ -62,6 +63,22 @@ def result(summary: Summary, rm: str, view: str = "none") -> Result:
     return found
 
 
+def test_a_model_that_scores_nothing_without_a_profile_was_tried_without_one(tmp_path: Path) -> None:
+    names = "abcdefghijklmnopqrst"
+    held = benchmark({name: [0] * 4 for name in names})
+
+    def answer(ask: Ask) -> dict[str, object]:
+        if not ask.view.parts:
+            return {"unscored": "nothing shown"}
+        own = f"I am {ask.id[0]}" in str(ask.view.parts)
+        scores = [float(text == "good") for text in ask.responses]
+        return {"scores": scores if own else [1 - score for score in scores]}
+
+    summary = run(held, Told("m", answer), out=tmp_path, views=("none", "posts:1", "swapped"))
+    said = " ".join(finding.text for finding in findings_of(summary))
+    assert "no score without a profile" in said and "not tried" not in said
+
+
 def test_a_stranger_who_was_not_found_is_no_reason_why_items_are_unscored(tmp_path: Path) -> None:
     """Ann and Bob have one stranger each where three are drawn; of the four items one has no score."""
     held = benchmark({"ann": [0, 0], "bob": [1, 1]})
@@ -69,7 +86,7 @@ def test_a_stranger_who_was_not_found_is_no_reason_why_items_are_unscored(tmp_pa
     summary = run(held, model, out=tmp_path, views=("none", "posts:1", "swapped"))
     assert result(summary, "m", "swapped").unscored == 1
     assert "m, swapped: 1 of 4 items unscored, most often: refused." in summary.warnings
-    assert "For 4 of 4 items fewer than 3 could be found." in summary.strangers[0]
+    assert "For 4 of 4 items there are fewer than 3." in summary.strangers[0]
     items = item_cards(open_run(Path(summary.run)))
     assert [len(item.ratings) for item in items] == [3] * 4
     assert {rating.note for item in items for rating in item.ratings} == {None, "refused"}
@@ -404,7 +421,7 @@ def test_a_gain_that_few_users_carry_is_warned_of(tmp_path: Path) -> None:
 def test_heavy_raters_are_warned_of(tmp_path: Path) -> None:
     labels = {f"{chr(97 + n)}": [0] * (60 if n < 2 else 1) for n in range(25)}
     summary = run(benchmark(labels), Told("m", likes_good), out=tmp_path)
-    assert any("A few users hold most of the items: these 25 weigh like 3" in one for one in summary.warnings)
+    assert any("A few users hold most of the items: the 25 users count like 3" in one for one in summary.warnings)
 
 
 def test_two_controls_are_not_compared_with_each_other(tmp_path: Path) -> None:

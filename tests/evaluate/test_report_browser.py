@@ -80,6 +80,29 @@ def test_the_browser_lists_items_and_shows_the_first(opened: Opened) -> None:
     expect(page.locator(".response.highlighted")).to_contain_text("preferred by this user")
 
 
+def test_a_user_is_named_as_in_the_data(browser: Browser, tmp_path: Path) -> None:
+    document = sample_document()
+    [item, *_] = document.items
+    named = msgspec.structs.replace(document, items=[msgspec.structs.replace(item, user="ann_00")])
+    path = tmp_path / "report.html"
+    path.write_text(document_page(named), encoding="utf-8")
+    found = Opened(browser, path)
+    expect(found.page.locator("#detail")).to_contain_text("user ann_00")
+    found.context.close()
+
+
+def test_an_item_without_any_score_is_not_counted_as_none_right(browser: Browser, tmp_path: Path) -> None:
+    document = sample_document()
+    [item, *_] = document.items
+    unscored = [msgspec.structs.replace(rating, outcome="unscored", scores=None) for rating in item.ratings]
+    silent = msgspec.structs.replace(document, items=[msgspec.structs.replace(item, ratings=unscored)])
+    path = tmp_path / "report.html"
+    path.write_text(document_page(silent), encoding="utf-8")
+    found = Opened(browser, path)
+    expect(found.page.locator("[role=option]")).to_contain_text("? unscored")
+    found.context.close()
+
+
 def test_search_and_filters(opened: Opened) -> None:
     page = opened.page
     page.get_by_label("Search").fill("item-007")

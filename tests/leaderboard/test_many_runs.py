@@ -36,6 +36,16 @@ class TestRuns:
         assert len(json.loads(palate("runs", runs, "--json").stdout)) == 3
         assert palate("runs", runs / "nowhere").returncode == 2
 
+    def test_a_narrow_terminal_cuts_no_name_and_no_date(self, runs: Path) -> None:
+        lines = palate("runs", runs, COLUMNS="80").stdout
+        assert "…" not in lines and max(map(len, lines.splitlines())) <= 80
+        for run in list_runs(runs):
+            assert Path(run.run).name in lines and run.date[:16].replace("T", " ") in lines
+
+    def test_without_runs_it_says_how_to_make_one(self, tmp_path: Path) -> None:
+        done = palate("runs", cwd=tmp_path)
+        assert done.returncode == 2 and "palate eval mini" in done.stderr
+
 
 class TestCompare:
     def test_three_runs_at_once(self, runs: Path) -> None:
@@ -46,7 +56,7 @@ class TestCompare:
         assert frozenset(("sharp", "sharper")) not in pairs  # of one run; its own report compares them
 
     def test_one_run_is_not_enough(self, runs: Path) -> None:
-        with pytest.raises(PalateError, match="only run of its kind"):
+        with pytest.raises(PalateError, match="name at least two runs"):
             compare_runs([next(runs.iterdir())])
 
     def test_runs_of_other_kinds_stand_in_the_same_tables(self, tiny_models: TinyModels, tmp_path: Path) -> None:

@@ -62,19 +62,31 @@ def read_arguments(words: Sequence[str]) -> list[str]:
     """
     own = _before_dashes(words)
     rest = list(words[len(own) :])
+    kept, files = _without_files(own)
+    if len(files) > 1:
+        raise PalateError(f"{CONFIG} takes one file; {len(files)} were given")
+    kept = [word for word in kept if word not in FLAGS]
+    return (_with_file(kept, files[0]) if files else kept) + rest
+
+
+def config_file(words: Sequence[str]) -> str:
+    """The file of options that a command line names; an empty text where it names none."""
+    return next(iter(_without_files(_before_dashes(words))[1]), "")
+
+
+def _without_files(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words that are not about a file of options, and the files."""
     kept: list[str] = []
     files: list[str] = []
-    waiting = iter(own)
+    waiting = iter(words)
     for word in waiting:
         if word == CONFIG:
             files.append(next(waiting, ""))
         elif word.startswith(f"{CONFIG}="):
             files.append(word.partition("=")[2])
-        elif word not in FLAGS:
+        else:
             kept.append(word)
-    if len(files) > 1:
-        raise PalateError(f"{CONFIG} takes one file; {len(files)} were given")
-    return (_with_file(kept, files[0]) if files else kept) + rest
+    return kept, files
 
 
 @contextmanager
@@ -117,7 +129,7 @@ def _with_file(words: list[str], file: str) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         raise PalateError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from None
     except (ValueError, RecursionError) as error:  # a number too long and tables too deep are no TOMLDecodeError
-        raise PalateError(f"{file} is no TOML: {error}") from None
+        raise PalateError(f"{file} is not a TOML file: {error}") from None
     length = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
     if not length:
         raise PalateError(f"name the command before {CONFIG}: palate eval {CONFIG} {file}")

@@ -110,8 +110,8 @@ EXAMPLES: dict[str, tuple[str, str]] = {
 
 EVERY_COMMAND = (
     "Every command takes `--config FILE` (options from a TOML file; the command line wins), `--device` and `--dtype` "
-    "(for every model that runs on this machine), `--quiet` (results and errors only), `--verbose` (what libraries "
-    "say, too) and `--traceback` (where an error arose)."
+    "(for every model that runs on this machine), `--quiet` (results and errors only), `--verbose` (also what "
+    "libraries log) and `--traceback` (where an error arose)."
 )
 
 

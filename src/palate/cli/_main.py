@@ -9,10 +9,10 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CoercionError, CycloptsError, Group, MissingArgumentError, Parameter
 
 from palate import __version__
-from palate.cli._arguments import Verbosity, models_run, read_arguments
+from palate.cli._arguments import Verbosity, config_file, models_run, read_arguments
 from palate.cli._examples import EVERY_COMMAND, examples_of
 from palate.records import PalateError, command_line, printable, running_command, unfinished_erasures
 from palate.storage import storing, url_in_path, with_addresses
@@ -69,7 +69,7 @@ app.command(  # an app of its own, which says its own examples
     "palate.cli.audit:app",
     name="audit",
     group=MEASURE,
-    help="Check what a claim is worth, what a benchmark can show, whom a run fails.",
+    help="Check what a claim is worth, what a benchmark can show, and whom a model serves worse.",
 )
 _command(app, "palate.cli.check:check", group=MEASURE, help="Test a reward model of your own against the contract.")
 _command(app, "palate.cli.compare:compare", group=MEASURE, help="Show which differences between runs are real.")
@@ -110,7 +110,7 @@ _command(
     app,
     "palate.cli.guide:guide",
     group=DOWNSTREAM,
-    help="Let reward models guide a policy while it writes; policy accuracy.",
+    help="Let reward models guide a policy while it writes, and measure policy accuracy.",
 )
 _command(
     app,
@@ -229,7 +229,7 @@ def main(arguments: list[str] | None = None) -> None:
             app(own_words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         verbosity.trace()
-        _fail(f"{error}\nTry: {' '.join(('palate', *(error.command_chain or ()), '--help'))}")
+        _fail(f"{_usage(error, given)}\nTry: {' '.join(('palate', *(error.command_chain or ()), '--help'))}")
     except PalateError as error:
         verbosity.trace()
         _fail(str(error))
@@ -243,6 +243,29 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("stopped; everything so far is saved. Run the same command again to resume.", file=sys.stderr)  # noqa: T201
         sys.exit(INTERRUPTED)
+
+
+KINDS = {"int": "a whole number", "float": "a number"}
+
+
+def _usage(error: CycloptsError, given: list[str]) -> str:
+    """What is wrong with a command line, in words of people, and in which file where it is not in what was typed."""
+    said = str(error)
+    if isinstance(error, MissingArgumentError):
+        command = " ".join(error.command_chain or ())
+        typed = error.keyword or (error.argument is not None and error.argument.tokens)
+        said = said.replace(f'Command "{command}" parameter ', f"palate {command}: ")
+        said = said.replace("requires an argument", "needs a value" if typed else "is missing")
+    if isinstance(error, CoercionError) and error.token is not None:
+        for name, kind in KINDS.items():
+            said = said.replace(
+                f'unable to convert "{error.token.value}" into {name}', f'"{error.token.value}" is not {kind}'
+            )
+    option = getattr(getattr(error, "token", None), "keyword", None)
+    file = config_file(given)
+    if file and option and not any(word.partition("=")[0] == option for word in given):
+        said = f"{file}: {said}"
+    return said
 
 
 def _finish_erasures(arguments: list[str]) -> None:

@@ -18,6 +18,7 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 from palate.cli._arguments import SAYS
 from palate.report import make_console, print_table
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from palate.cli._options import GeneralOptions, LoggedRunOptions
-    from palate.report import Table
+    from palate.report import Document, Table
     from palate.runs import Estimate, Logger, RunSummary
 
 EVERY = 10.0
@@ -101,19 +102,19 @@ class Bar:
 def progress_bar(*, show: bool = True) -> Iterator[Bar]:
     """Progress while something runs: a bar in a terminal, elsewhere a line every ten seconds."""
     console = make_console(stderr=True)
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("left"),
+    columns = (  # how much is done and left comes first; what is being done takes the room that remains
+        BarColumn(20),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
+        TextColumn("left", table_column=Column(no_wrap=True)),
+        TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
     )
     show = show and SAYS["progress"]
     if show and not console.is_terminal:
         lines = ProgressLines(lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
         yield Bar(lines, console)
         return
-    with Progress(*columns, console=console, transient=True, disable=not show) as bar:
+    with Progress(*columns, console=console, transient=True, expand=True, disable=not show) as bar:
         task = bar.add_task("starting", total=None)
 
         def report(what: str, done: float, total: int) -> None:
@@ -136,10 +137,21 @@ def print_json(value: object, *, indent: int = 0, addresses: bool = True) -> Non
 
 def show(summary: RunSummary, *, json: bool, users: bool = True) -> None:
     """Write the report of a run; print its tables for a person, or the object for a program."""
-    from palate.runs import open_run, report_of, summary_fields
+    print_report(summary, write_report(summary, users=users), json=json, users=users)
 
-    run = open_run(Path(summary.run), check=False)  # the summary was made of lines that were checked
-    document = report_of(run, summary, users=users)
+
+def write_report(summary: RunSummary, *, users: bool = True) -> Document:
+    """Write the report of a run into its folder."""
+    from palate.runs import open_run, report_of
+
+    return report_of(open_run(Path(summary.run), check=False), summary, users=users)  # its lines were checked before
+
+
+def print_report(summary: RunSummary, document: Document, *, json: bool, users: bool = True) -> None:
+    """Print what `write_report` wrote. Not under a progress bar: it would draw itself into the tables."""
+    from palate.runs import open_run, summary_fields
+
+    run = open_run(Path(summary.run), check=False)
     if json:
         return print_json(summary_fields(run, summary if users else run.experiment.without_users(summary)))
     from palate.report import print_document
@@ -185,7 +197,8 @@ def measure_and_show(
         else:
             summary = measure(*args, **given)
         progress("writing the report", 0, 1)
-        show(summary, json=run.json)
+        document = write_report(summary)
+    print_report(summary, document, json=run.json)
     if shard := getattr(run, "shard", None):
         of, name = shard.strip().partition("/")[2], Path(summary.run).name
         out = url_in_path(run.out) or run.out

@@ -115,8 +115,9 @@ def invite(
     if options.json:
         return print_json([{"id": one.id, "link": f"{url.rstrip('/')}{one.path}", "code": one.code} for one in made])
     for one in made:
-        console.print(f"{url.rstrip('/')}{one.path}" + (f"  {one.code}" if one.code else ""))
-    return console.print(f"Valid until {made[0].expires[:10]}. These links are shown once.")
+        console.print(f"{url.rstrip('/')}{one.path}" + (f"  code {one.code}" if one.code else ""))
+    typed = f" A code opens {url.rstrip('/')} for whoever cannot click the link." if made[0].code else ""
+    return console.print(f"Valid until {made[0].expires[:10]}. These links are shown once.{typed}")
 
 
 def status(folder: Path = HERE, /, *, options: JsonOption = JSON) -> None:
@@ -304,18 +305,10 @@ def restore(file: Path, folder: Path = HERE, /, *, force: Flag = False) -> None:
 
 
 def _show_plan(found: Plan) -> None:
-    from rich.table import Table
-
     from palate.collect._plan import plan_table
+    from palate.report import make_console, print_table
 
-    table = plan_table(found)
-    grid = Table(*table.titles, box=None, header_style="bold", pad_edge=False)
-    for row in table.rows:
-        grid.add_row(*row)
-    console = _console()
-    console.print(table.title)
-    console.print(grid)
-    console.print(table.note)
+    print_table(plan_table(found), make_console())
 
 
 def _show_status(found: Status) -> None:
@@ -336,13 +329,17 @@ def _show_status(found: Status) -> None:
         if task.agreement:
             for name in ("alpha", "kappa", "self_agreement"):
                 one = getattr(task.agreement, name)
-                span = "" if one.low is None else f" (95% {one.low:.2f} to {one.high:.2f})"
+                span = f" ({one.note})" if one.note else ""
+                if one.low is not None:
+                    span = f" (95% {one.low:.2f} to {one.high:.2f})"
                 value = one.note if one.value is None else f"{one.value:.2f}{span}"
                 console.print(f"  {name.replace('_', '-')}: {value}")
         if task.validation:
             console.print(f"  {task.validation.sentence}")
+    if found.flagged:
+        console.print("People to look at; nobody is dropped because of a flag:")
     for person in found.flagged:
-        console.print(f"{person.participant}: {' '.join(flag.sentence for flag in person.flags)}")
+        console.print(f"  {person.participant}: {'; '.join(flag.sentence for flag in person.flags)}")
 
 
 def _console(*, stderr: bool = False) -> Console:

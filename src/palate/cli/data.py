@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,20 +35,27 @@ def list_benchmarks(*, options: DataOptions = DATA) -> None:
 
     from palate import data as benchmarks
     from palate.cli._show import print_json
+    from palate.report import make_console
 
     listings = benchmarks.list_benchmarks(data_dir=options.data)
     if options.json:
         return print_json(listings, indent=2)
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("name", "people", "items", "licence", "from", "here"):
-        table.add_column(column, justify="right" if column in ("people", "items") else "left", no_wrap=True)
+    table = Table("name", box=None, header_style="bold", pad_edge=False)
+    table.columns[0].no_wrap = True
+    for column in ("people", "items"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("here", no_wrap=True)
+    table.add_column("licence")
     for one in listings:
-        here = "yes" if one.available else "on demand" if one.origin == "hub" else "no"
+        here = "yes" if one.available else "from hub" if one.origin == "hub" else "no"
         counts = (f"{one.people:,}" if one.people else "–", f"{one.items:,}" if one.items else "–")
-        table.add_row(one.name, *counts, one.licence, one.origin, here)
-    console = _console()
+        table.add_row(one.name, *counts, here, one.licence)
+    console = make_console()
     console.print(table)
-    console.print("\nA path works too: a benchmark folder, an exchange file, a preference table (user=COLUMN).")
+    console.print(
+        "\nfrom hub: downloaded when it is first used. no: put it in the data folder (--data, PALATE_DATA).\n"
+        "A path works too: a benchmark folder, an exchange file, a preference table (user=COLUMN)."
+    )
     return None
 
 
@@ -120,7 +128,9 @@ def check(spec: str, /, *, options: DataOptions = DATA) -> int:
         mapping = ", ".join(f"{option} = {column}" for option, column in inspection.columns.items())
         console.print(f"Read as: {mapping}", markup=False, highlight=False, soft_wrap=True)
     if inspection.spec:
-        console.print(f"The same again: {inspection.spec}", markup=False, highlight=False, soft_wrap=True)
+        console.print(
+            f"The same in full: {shlex.quote(inspection.spec)}", markup=False, highlight=False, soft_wrap=True
+        )
     for severity, text in _fault_lines(faults):
         colour = "red" if severity == "error" else "yellow"
         console.print(f"[{colour}]{severity}[/] {escape(with_addresses(text))}", soft_wrap=True, highlight=False)
@@ -185,8 +195,8 @@ def example(
         f"- a habit: where both are prose, people take the longer answer {EXAMPLE_HABIT:.0%} of the time\n"
         f"- a group: the {table.oldest} people of 60 and over take the shorter one as often\n"
         "- rows to clean: without a choice or a name, ties, and rows that are there twice\n"
-        f"Right on {percent(table.best)}: whoever knows all of this. On {percent(table.impersonal)}: whoever does not "
-        "know who chose.",
+        f"Whoever knows all of this is right on {percent(table.best)} of the choices. Whoever does not know who chose "
+        f"is right on {percent(table.impersonal)} at most.",
         markup=False,
         highlight=False,
         soft_wrap=True,

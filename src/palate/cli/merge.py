@@ -22,10 +22,12 @@ def merge(*runs: Folder, out: Folder = Path("runs"), options: JsonOption = JSON)
     out
         Folder in which the run folder is made.
     """
-    from palate.cli._show import progress_bar, show
+    from palate.cli._show import print_report, progress_bar, write_report
     from palate.runs import folder_for_runs, merge_runs, runs_to_read
 
     with progress_bar(show=not options.json) as progress:
         merged = merge_runs(runs_to_read(runs), folder_for_runs(out), progress)
         progress("writing the report", 0, 1)
-        show(merged.experiment.summarise(merged), json=options.json)
+        summary = merged.experiment.summarise(merged)
+        document = write_report(summary)
+    print_report(summary, document, json=options.json)

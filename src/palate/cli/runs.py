@@ -10,7 +10,7 @@ JSON = JsonOption()
 
 
 def runs(folder: Folder = Path("runs"), /, *, options: JsonOption = JSON) -> None:
-    """List the runs of a folder: kind, benchmark, models, date, and whether they are complete.
+    """List the runs of a folder, the newest first: kind, last change, whether each is complete, and models.
 
     Parameters
     ----------
@@ -31,21 +31,19 @@ def runs(folder: Folder = Path("runs"), /, *, options: JsonOption = JSON) -> Non
     if options.json:
         return print_json(found)
     console = Console(highlight=False)
-    table = Table(
-        "run", "kind", "benchmark", "models", "last change", "complete", box=None, header_style="bold", pad_edge=False
-    )
-    table.columns[0].overflow = table.columns[3].overflow = "fold"
-    table.columns[0].no_wrap = True  # a name is there to be copied
+    table = Table("run", "kind", "last change", "complete", "models", box=None, header_style="bold", pad_edge=False)
+    for column in table.columns[:-1]:
+        column.no_wrap = True  # a name is there to be copied; it begins with that of the benchmark
+    table.columns[0].overflow = table.columns[-1].overflow = "fold"
     for run in found:
         models = ", ".join(run.models[:4]) + (f" and {len(run.models) - 4} more" if len(run.models) > 4 else "")
         state = "cannot be read" if run.fault else {True: "yes", False: "no", None: "–"}[run.complete]
         cells = (
             Path(run.run).name,
             run.kind or "–",
-            run.benchmark or "–",
-            models,
             run.date[:16].replace("T", " "),
             state,
+            models,
         )
         table.add_row(*(printable(cell, console) for cell in cells))
     console.print(table)

@@ -24,6 +24,7 @@ AT_MOST_ONE = (-np.inf, 1.0)
 """The range of alpha and kappa."""
 TIE = -1.0
 """How a tie is coded among choices, which are coded from 0."""
+FEWEST, TOO_FEW = 3, "too few people for an interval"
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,8 +228,8 @@ def _jackknife(table: Floats, value: float | None, without: Callable[[int], floa
         return Agreement(value=None, low=None, high=None, **amounts, note=note)
     left_out = [without(person) for person in range(people)]
     known = [one for one in left_out if one is not None]
-    if people < 3 or len(known) < people:
-        return Agreement(value=value, low=None, high=None, **amounts, note="too few people for an interval")
+    if people < FEWEST or len(known) < people:
+        return Agreement(value=value, low=None, high=None, **amounts, note=TOO_FEW)
     pseudo = people * value - (people - 1) * np.array(known)
     pseudo += value - pseudo.mean()
     totals = np.stack([pseudo, np.ones(people)], axis=1)
@@ -251,11 +252,9 @@ def measure_self_agreement(answers: Sequence[Answer], *, seed: int = 0) -> Agree
     if not same:
         return Agreement(value=None, low=None, high=None, **amounts, note="no item came twice to one person")
     kept, asked = ([function(one) for one in same.values()] for function in (sum, len))
-    estimate = ratio_interval(kept, asked, Resamples(len(same), seed=seed), SHARE)
-    return Agreement(
-        value=sum(kept) / sum(asked),
-        low=estimate.low if estimate else None,
-        high=estimate.high if estimate else None,
-        **amounts,
-        note="" if estimate else "too few people for an interval",
-    )
+    value = sum(kept) / sum(asked)
+    estimate = ratio_interval(kept, asked, Resamples(len(same), seed=seed), SHARE) if len(same) >= FEWEST else None
+    if estimate is None or estimate.low == estimate.high:  # resamples of people who are alike tell nothing of others
+        why = "everybody the same, so no interval" if estimate else TOO_FEW
+        return Agreement(value=value, low=None, high=None, **amounts, note=why)
+    return Agreement(value=value, low=estimate.low, high=estimate.high, **amounts, note="")

@@ -183,8 +183,9 @@ def plan_table(plan: Plan) -> Table:
     note = (
         f"Found with 80% power by a two-sided test at 5%. Assumed: two models that differ on {assumed.differ:.0%} of "
         f"the items; people who answer {assumed.self_agreement:.0%} of repeats as the first time; answers of one "
-        f"person alike by {assumed.person_correlation:g}, answers to one item by {assumed.item_correlation:g}. Run a "
-        "pilot and put in what you measure."
+        f"person alike by {assumed.person_correlation:g}, answers to one item by {assumed.item_correlation:g}. "
+        "Whoever contradicts themselves hides a part of the gain, so their answers show less of it. Self-agreement: "
+        "how far its 95% interval reaches to either side, in points. Run a pilot and put in what you measure."
     )
     if plan.impossible:
         counts = ", ".join(map(str, plan.impossible))
@@ -193,7 +194,7 @@ def plan_table(plan: Plan) -> Table:
         title=f"To see a gain of {points(plan.gain).removeprefix('+')} points",
         titles=(
             "people", "items\neach", "repeats\neach", "different\nitems", "answers", "minutes\neach",
-            "smallest gain", "as shown\nby answers", "self-agreement\nwithin",
+            "smallest\ngain", "gain seen\nin answers", "self-\nagreement",
         ),
         words=0,
         rows=[

@@ -228,7 +228,7 @@ def _positions(answers: dict[str, list[Answer]], items: dict[str, Item]) -> Iter
             most = max(most, hits / len(chances))
         p = min(1.0, positions * min(tails))
         where = "first" if tails.index(min(tails)) == 0 else "last" if positions == 2 else "in one place"
-        sentence = f"takes what stands {where} in {most:.0%} of {len(places)} choices, whichever response stands there"
+        sentence = f"takes the response shown {where} in {most:.0%} of {len(places)} choices"
         yield _Test(person, "position", p, sentence, most >= ONE_SIDED)
 
 

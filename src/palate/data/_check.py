@@ -139,14 +139,21 @@ def _positions(draft: BenchmarkDraft) -> Iterator[Fault]:
     counts = Counter(positions)
     position, count = counts.most_common(1)[0]
     if count == len(items):
-        yield warning(place, "preferred", f"position {position} is chosen in all {count} rows; shuffle them")
+        yield warning(
+            place, "preferred", f"the {_ordinal(position)} response is chosen in all {count} rows; shuffle them"
+        )
         return
     for position, count in sorted(counts.items()):
         chances = [1 / len(item.responses) if position < len(item.responses) else 0.0 for item in items]
         expected = sum(chances)
         if count > expected and tail(count, expected, sum(p * (1 - p) for p in chances)) < SIGNIFICANT:
             shares = f"{count / len(items):.0%} of {len(items)} rows, where chance gives {expected / len(items):.0%}"
-            yield warning(place, "preferred", f"position {position} is chosen in {shares}")
+            yield warning(place, "preferred", f"the {_ordinal(position)} response is chosen in {shares}")
+
+
+def _ordinal(position: int) -> str:
+    """A place in words, as people count."""
+    return ("first", "second", "third", "fourth", "fifth")[position] if position < 5 else f"{position + 1}th"
 
 
 def _lengths(draft: BenchmarkDraft) -> Iterator[Fault]:

@@ -49,6 +49,8 @@ _USERS = (
 ).split()
 _USER_NAMES = {"uid", "username", "userhash", *_USERS, *(f"{name}id" for name in _USERS)} - {"person", "subject"}
 _PROMPTS = {"prompt", "question", "instruction", "query", "input", "userprompt", "userquery"}
+_CONVERSATIONS = {"conversation", "conversations", "dialogue", "dialog", "chat", "chathistory", "context"}
+"""Names of prompts where no column has a name of `_PROMPTS`."""
 _CHOICES = (
     ("chosen", "rejected"),
     ("chosenresponse", "rejectedresponse"),
@@ -156,6 +158,8 @@ class Found(msgspec.Struct, frozen=True):
     """Each as `'annotator' as the user`."""
     hints: tuple[str, ...]
     """What could be used, with the option that would."""
+    free: tuple[str, ...]
+    """Columns that have no role."""
 
 
 def plain(name: str) -> str:
@@ -190,7 +194,7 @@ def find_columns(fields: Sequence[str], options: Mapping[str, str], path: str, s
     responses = search.responses()
     found = Columns(
         user=search.user(),
-        prompt=search.single("prompt", _PROMPTS),
+        prompt=search.single("prompt", _PROMPTS) or search.single("prompt", _CONVERSATIONS),
         **responses,
         labels=options.get("labels"),
         date=options.get("date"),
@@ -201,7 +205,7 @@ def find_columns(fields: Sequence[str], options: Mapping[str, str], path: str, s
         skips_bad="bad" in options,
     )
     search.refuse_ambiguous()
-    return Found(found, tuple(search.guessed), tuple(search.hints(found)))
+    return Found(found, tuple(search.guessed), tuple(search.hints(found)), tuple(search.free(found)))
 
 
 class _Search:
@@ -350,9 +354,12 @@ class _Search:
         settled = ",".join([self.path, *(f"{option}={column}" for option, column in options.items())])
         raise PalateError(f"{self.source}: {said}. Say which, for example {settled}")
 
+    def free(self, found: Columns) -> list[str]:
+        return [field for field in self.fields if field not in {*self.taken, *found.demographics, found.id}]
+
     def hints(self, found: Columns) -> Iterable[str]:
-        left = [field for field in self.fields if field not in {*self.taken, *found.demographics, found.id}]
-        traits = [field for field in left if plain(field) in _TRAITS]
+        left = self.free(found)
+        traits = [field for field in left if _is_trait(field)]
         if traits and found.user is not None:
             named = "+".join((*found.demographics, *traits))
             look = "looks like a trait" if len(traits) == 1 else "look like traits"
@@ -360,6 +367,12 @@ class _Search:
         categories = [field for field in left if plain(field) in _CATEGORIES]
         if categories and found.category is None:
             yield f"{categories[0]!r} could split the results: add category={categories[0]}"
+
+
+def _is_trait(name: str) -> bool:
+    """Whether a column sounds like a trait of a person, also as `rater age` or `user_country`."""
+    said = plain(name)
+    return said in _TRAITS or any(said.removeprefix(who) in _TRAITS for who in _USERS)
 
 
 def _them(names: Sequence[str]) -> str:

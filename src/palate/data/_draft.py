@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from shlex import quote
 from typing import Literal, TypeVar
 
 import msgspec
@@ -149,7 +150,7 @@ class BenchmarkDraft(msgspec.Struct, kw_only=True):
         bad = sum(fault.severity == "error" for fault in self.faults)
         if not self.columns or "bad" in self.columns or bad > len(self.comparisons):
             return ""
-        return f"To leave such rows out and count them: {self.source},bad=skip"
+        return f"To leave such rows out and count them: {quote(f'{self.source},bad=skip')}"
 
     def items(self) -> Placed[Comparison | Completion]:
         """Comparisons and completions together."""

@@ -144,6 +144,10 @@ def _reader(known: dict[str, int], field: str, advice: str) -> Reading:
 
 def _how_to_say(held: Counter[str], known: Collection[str]) -> str:
     """What to do about a label that palate does not know: where it knows none of a column's, they are named."""
+    usual = [label[:_SHOWN] for label in held if _key(label) in known]
+    if usual and len(usual) <= _LISTED:
+        named = ", ".join(map(repr, sorted(usual)))
+        return f"other rows hold {named}. Correct it, or say what all labels are: labels=FIRST+SECOND+TIE"
     if known or not 2 <= len(held) <= _LISTED:
         return _USUAL
     named = ", ".join(f"{label[:_SHOWN]!r} ({number:,})" for label, number in held.most_common())

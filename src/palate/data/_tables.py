@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from itertools import takewhile
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
@@ -25,6 +26,8 @@ __all__ = ["NOBODY", "NO_USER", "OPTIONS", "Message", "is_table", "read_table", 
 NOBODY = "nobody-"
 """Begins the id of a row whose data name nobody: nothing about it is personal."""
 _MESSAGES = re.compile(r"""\s*\[\s*\{\s*["'](?:role|content)["']""")
+_DAY_FIRST = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})(?P<clock>.*)", re.ASCII)
+"""As in 14.5.2023. With slashes, nobody can tell the day from the month."""
 _LAST_ANSWER = "\n\nAssistant:"
 Traits = dict[str, str | list[str]]
 
@@ -55,17 +58,14 @@ def read_table(
         if day:
             columns = msgspec.structs.replace(columns, date=day)
             guessed.append(f"{day!r} as the time of each choice")
-        left_alone = [
-            f"leaving {column!r} alone, as {value!r} is no day such as 2023-05-14; choices count as made in the order "
-            f"of the rows. To leave such rows out instead: {path},date={column},bad={SKIP}"
-            for column, value in odd.items()
-        ]
+        left_alone = [_ignored_time(column, *values, path) for column, values in odd.items()]
     reading, said = _label_reading(files, columns)
     draft = BenchmarkDraft(card=card, source=source, unordered=columns.chosen_first, columns=columns.options)
     draft.spec = columns.spec(path)
     place = Location(path)
     if guessed:
-        taken = f"taking {', '.join(guessed)}; to say so yourself: {draft.spec or 'name the columns'}"
+        full = quote(draft.spec) if draft.spec else "name the columns"
+        taken = f"taking {', '.join(guessed)}; to say so yourself: {full}"
         draft.taken = [warning(place, None, taken)]
     messages = [f"{said}; if not so, give labels=" + "FIRST+SECOND"] if said else []
     if columns.user is None and "user" not in options:
@@ -76,7 +76,22 @@ def read_table(
         )
     warnings = [warning(place, None, message) for message in (*messages, *found.hints, *left_alone)]
     _Rows(draft, columns, reading, place).read(files, warnings)
+    if columns.prompt is None and "prompt" not in found.free and not draft.comparisons:
+        _no_prompt(draft, place, path, [field for field in found.free if field != columns.date])
     return draft
+
+
+def _no_prompt(draft: BenchmarkDraft, place: Location, path: str, free: Sequence[str]) -> None:
+    """One fault in place of one for each row, where no row has a prompt."""
+    others = [fault for fault in draft.faults if fault.field != "prompt"]
+    if len(others) == len(draft.faults):
+        return
+    unread = f". Columns without a role: {', '.join(free)}" if free else ""
+    message = (
+        f"no column holds the prompt. Say which one does: {path},prompt=COLUMN, or give both responses as lists of "
+        f"messages that begin alike{unread}"
+    )
+    draft.faults[:] = [error(place, None, message), *others]
 
 
 def _fields(files: Iterable[Path]) -> list[str]:
@@ -90,15 +105,30 @@ def _fields(files: Iterable[Path]) -> list[str]:
     return list(fields)
 
 
-def _time_column(files: Sequence[Path], candidates: Sequence[str]) -> tuple[str | None, dict[str, object]]:
-    """The first column that has a time in every row, and of those before it a value that is none."""
-    odd: dict[str, object] = {}
+def _time_column(
+    files: Sequence[Path], candidates: Sequence[str]
+) -> tuple[str | None, dict[str, tuple[object, int, int]]]:
+    """The first column that has a time in every row; else of each a value that is none, how many are none, and rows."""
+    odd: dict[str, list[object]] = {name: [] for name in candidates}
+    rows = 0
     for row, _ in (read for path in files for read in read_rows(path, [])) if candidates else ():
-        odd |= {name: row.get(name) for name in candidates if name not in odd and not _is_time(row.get(name))}
-        if len(odd) == len(candidates):
-            break
-    column = next((name for name in candidates if name not in odd), None)
-    return column, {} if column else odd
+        rows += 1
+        for name, values in odd.items():
+            if not _is_time(row.get(name)):
+                values.append(row.get(name))
+    column = next((name for name, values in odd.items() if not values), None)
+    return column, {} if column else {name: (values[0], len(values), rows) for name, values in odd.items()}
+
+
+def _ignored_time(column: str, value: object, odd: int, rows: int, path: str) -> str:
+    """Why a column is not taken as the time; rows are worth leaving out only where most have one."""
+    said = (
+        f"{column!r} is not used as the time of each choice: {odd:,} of {rows:,} rows have no date that palate reads, "
+        f"such as {value!r}. Choices count as made in the order of the rows"
+    )
+    if odd > rows / 2:
+        return f"{said}. To use it, write dates as 2023-05-14"
+    return f"{said}. To leave out the rows without a date instead: {quote(f'{path},date={column},bad={SKIP}')}"
 
 
 def _label_reading(files: Sequence[Path], columns: Columns) -> tuple[Reading | None, str]:
@@ -253,6 +283,8 @@ def _moment(value: object, field: str) -> str:
         return write_moment(value if value.tzinfo is None else value.astimezone(UTC))
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, str) and (parts := _DAY_FIRST.fullmatch(value.strip())):
+        value = f"{parts['year']}-{parts['month']:0>2}-{parts['day']:0>2}{parts['clock']}"
     if not isinstance(value, str | int) or isinstance(value, bool):
         raise FieldError(field, "is not a date; write 2023, 2023-05-14 or 2023-05-14T20:11:00Z in every row")
     moment = when(value, field)

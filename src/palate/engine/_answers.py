@@ -127,8 +127,13 @@ class AnswerCache:
 
 
 def _for_the_owner_only(file: Path) -> None:
-    """Answers quote profiles. SQLite gives the files beside it the same mode. A group that shares the file stays."""
-    os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+    """Answers quote profiles. SQLite gives the files beside it the same mode. A group that shares the file stays.
+
+    A file that is there is not opened here: to close it again would drop the locks that SQLite holds on it for other
+    caches of this process, and then another process, which closes last as it thinks, takes away a log that is in use.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     for name in (file.name, f"{file.name}-wal", f"{file.name}-shm"):
         with suppress(OSError):
             beside = file.with_name(name)

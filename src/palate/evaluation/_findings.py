@@ -152,7 +152,7 @@ _VERDICTS: dict[tuple[Direction, Direction], str] = {
     ("down", "unclear"): _BETTER_WITHOUT,
     ("down", "down"): _BETTER_WITHOUT,
     ("down", "absent"): _BETTER_WITHOUT,
-    ("absent", "up"): "it tells people apart, but it was not tried without a profile",
+    ("absent", "up"): "it tells people apart, but it has no score without a profile to compare with",
     ("absent", "unclear"): "this run does not show that it uses the person's own profile",
     ("absent", "down"): _STRANGER_BETTER,
     ("absent", "absent"): "add the views none and swapped to learn whether it uses the person's own profile",
@@ -189,5 +189,5 @@ def _against_overlap(summary: Summary, row: ResultRow) -> str:
 
 def findings_of(summary: Summary) -> list[Finding]:
     """Warnings first, then what the numbers say of each model."""
-    said = readings(summary) or [Finding("note", "this run holds controls only")]
+    said = readings(summary) or [Finding("note", "This run holds controls only")]
     return [*(Finding("warning", warning) for warning in summary.warnings), *said, *summary.about_data]

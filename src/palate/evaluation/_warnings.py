@@ -87,6 +87,16 @@ def _strangers(spec: ViewSpec, shown: Sequence[ViewLine]) -> list[str]:
     ]
 
 
+_IN_COMMON = {
+    "same pair": "who judged the same pair",
+    "topic and batch": "of the same topic who were asked some of the same questions",
+    "topic": "of the same topic",
+    "batch": "who were asked some of the same questions",
+    "anybody": "who may be anybody",
+}
+"""What a stranger has in common with the user."""
+
+
 def stranger_match(spec: ViewSpec, shown: Sequence[ViewLine], own: Sequence[ViewLine]) -> list[str]:
     """Who stood in for the users in this view, in a sentence; nothing where nobody did."""
     if spec.whose not in ("swapped", "co-annotator") or not shown:
@@ -94,15 +104,16 @@ def stranger_match(spec: ViewSpec, shown: Sequence[ViewLine], own: Sequence[View
     drawn = Counter(line.item for line in shown)
     each = len(shown) / len(drawn)
     circles = Counter(line.closeness or "" for line in shown)
-    near = ", ".join(f"{name} {share / len(shown):.0%}" for name, share in circles.most_common())
-    found = f"{spec.name}: {each:.1f} strangers an item, {len({line.user_id for line in shown})} people; {near}"
+    near = ", ".join(f"{share / len(shown):.0%} {_IN_COMMON.get(name, name)}" for name, share in circles.most_common())
+    people = len({line.user_id for line in shown})
+    found = f"{spec.name}: {each:.1f} strangers for each item, {people} people in all, {near}"
     if not spec.shows("user") and own:
         pieces = {line.item: sum(line.kinds.values()) for line in own}
         theirs = [sum(line.kinds.values()) for line in shown]
         users = [pieces.get(line.item, 0) for line in shown]
-        found += f". They show {sum(theirs) / len(shown):.1f} pieces where the user shows {sum(users) / len(shown):.1f}"
+        found += f". They show {sum(theirs) / len(shown):.1f} pieces of history, the user {sum(users) / len(shown):.1f}"
     if fewer := sum(strangers < spec.draws for strangers in drawn.values()):
-        found += f". For {fewer} of {len(drawn)} items fewer than {spec.draws} could be found"
+        found += f". For {fewer} of {len(drawn)} items there are fewer than {spec.draws}"
     return [found + "."]
 
 
@@ -126,7 +137,9 @@ def run_warnings(
         )
     found += data_warnings(ratings.items)
     if ratings.n_clusters < 30:
-        found.append(f"Independent users or couples: only {ratings.n_clusters}. Intervals from so few can mislead.")
+        users = count(ratings.n_clusters, "independent user")
+        couples = " (couples of twins count as one)" if any(item.twin for item in ratings.items) else ""
+        found.append(f"Only {users}{couples}. Intervals from so few can mislead.")
     found += _about_unscored(ratings, results)
     for spec in views:
         found += view_warnings(spec, ratings.shown(spec.name), len(ratings.items))
@@ -176,8 +189,8 @@ def _about_few(ratings: Ratings, gains: Sequence[Gain], over: Sequence[OverBasel
     alike = sizes.sum() ** 2 / np.sum(sizes**2)
     if alike < _ENOUGH_USERS <= len(sizes):
         warnings.append(
-            f"A few users hold most of the items: these {len(sizes)} weigh like {alike:.0f}. Intervals from so few can "
-            "mislead, since an effect that few people have may not have been seen at all."
+            f"A few users hold most of the items: the {len(sizes)} users count like {alike:.0f}. Intervals from so few "
+            "can mislead, since an effect that few people have may not have been seen at all."
         )
     if ratings.too_few_units:
         warnings.append(

@@ -34,7 +34,10 @@ def list_runs(folder: str | Path, *, progress: Progress = no_progress) -> list[L
     """Every run in a folder, the latest first. Runs without a report of their present state are summed up again."""
     place = Path(folder)
     if not place.is_dir():
-        raise PalateError(f"{place} is not a folder. Name the one that holds your runs, such as runs/")
+        raise PalateError(
+            f"there are no runs yet: no folder {place}. `palate eval mini` makes a first run in the folder runs; runs "
+            "in another folder are listed by palate runs FOLDER"
+        )
     folders = (
         [place] if (place / "settings.json").is_file() else [file.parent for file in place.glob("*/settings.json")]
     )

@@ -37,13 +37,15 @@ def compare_runs(
     folders: Sequence[str | Path], *, seed: int = 0, resample: Resample = "auto", controls: bool = False
 ) -> Compared:
     """Compare runs of each kind with each other."""
+    if len(folders) < 2:
+        raise PalateError("name at least two runs to compare, such as runs/FIRST latest; `palate runs` lists yours")
     kinds: dict[str, list[Path]] = {}
     for folder in map(Path, folders):
         kinds.setdefault(kind_of(folder), []).append(folder)
-    alone = [f"{some[0]} is the only run of its kind ({kind})" for kind, some in kinds.items() if len(some) == 1]
+    alone = [f"{some[0]} is the only one of kind {kind}" for kind, some in kinds.items() if len(some) == 1]
     kinds = {kind: some for kind, some in kinds.items() if len(some) > 1}
     if not kinds:
-        raise PalateError("; ".join(alone) + ". Name two runs or more of a kind." if folders else "name the runs")
+        raise PalateError(f"only runs of the same kind can be compared: {', '.join(alone)}")
     evaluations = kinds.pop(EVALUATION.kind, [])
     return Compared(
         paired=compare(*evaluations, seed=seed, resample=resample, controls=controls) if evaluations else None,

@@ -18,6 +18,6 @@ def describe_error(error: BaseException, file: Path | None = None) -> str:
     if file is not None:
         frames = traceback.StackSummary.from_list([f for f in frames if Path(f.filename).name == file.name])
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    if isinstance(error, SyntaxError):
-        where = f" ({Path(error.filename or '').name}, line {error.lineno})"
+    if isinstance(error, SyntaxError):  # its text names the place, too
+        return f"{type(error).__name__}: {error.msg} ({Path(error.filename or '').name}, line {error.lineno})"
     return f"{type(error).__name__}: {error}{where}"

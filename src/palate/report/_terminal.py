@@ -110,7 +110,7 @@ def _print_tables(tables: Sequence[Table], above: str, console: Console) -> None
         if table.headings:
             _print_under_headings(table, alike, console, head=table.titles != before)
         else:
-            console.print(Padding(_grid(table, console), (0, 0, 0, INDENT)))
+            console.print(Padding(_grid(table, console, widths=_narrowed(table, console)), (0, 0, 0, INDENT)))
         if table.note:
             console.print(Padding(printable(table.note, console, "dim"), (0, 0, 0, INDENT)))
         before = table.titles
@@ -145,6 +145,22 @@ def _print_under_headings(table: Table, alike: Sequence[Table], console: Console
     for heading, rows in groupby(enumerate(table.rows), key=lambda row: row[1][0]):
         console.print(printable(heading, console, "dim" if table.dim else "bold"))
         console.print(grid(("",) * len(table.titles), map(itemgetter(0), rows)))
+
+
+def _narrowed(table: Table, console: Console) -> list[int]:
+    """Widths for a table that is too wide, in which the widest column of words gives way; none where it fits."""
+    kept = len(table.titles) - table.extra
+    widths = [
+        max(cell_len(line) for cell in column for line in cell.split("\n"))
+        for column in zip(table.titles, *table.rows, strict=True)
+    ][:kept]
+    bars = [BAR_CELLS] if _has_bars(table, console) else []
+    too_wide = INDENT + sum(widths) + kept + sum(bars) + len(bars) - console.width
+    widest = max(range(table.words), key=widths.__getitem__, default=None)
+    if too_wide <= 0 or widest is None or widths[widest] - too_wide < NARROWEST:
+        return []
+    widths[widest] -= too_wide
+    return [*widths[: table.words], *bars, *widths[table.words :]]
 
 
 def _grid(table: Table, console: Console, *, widths: Sequence[int] = ()) -> Grid:

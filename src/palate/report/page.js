@@ -294,6 +294,7 @@
         return ratings.length === 1 ? `margin ${written(gap(ratings[0]))}` : `margin ${size.toFixed(2)} of usual`;
       }
       const ratings = counted(item).filter((rating) => rating.outcome);
+      if (ratings.length && ratings.every((rating) => rating.outcome === "unscored")) return OUTCOMES.unscored;
       if (ratings.length === 1) return OUTCOMES[ratings[0].outcome];
       const right = ratings.filter((rating) => rating.outcome === "right").length;
       return ratings.length ? `${right} of ${ratings.length} right` : item.user;
@@ -356,7 +357,7 @@
       const link = make("a", { href: `#item=${encodeURIComponent(item.id)}`, class: "item-link", "aria-label": "Link to this item" }, item.id);
       detail.append(
         make("h3", {}, link),
-        make("p", { class: "small" }, facts.map(([name, value]) => `${name} ${value.replaceAll("_", " ")}`).join(" \u00b7 ")),
+        make("p", { class: "small" }, facts.map(([name, value]) => `${name} ${name === "user" ? value : value.replaceAll("_", " ")}`).join(" \u00b7 ")),
         make("h4", {}, "Prompt"),
         make("p", { class: "text" }, texts[item.prompt]),
         make("h4", {}, item.texts.length === 1 ? "Text" : "Texts"),

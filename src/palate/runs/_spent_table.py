@@ -33,8 +33,8 @@ def spent_section(spent: RunSpent | None) -> Section:
     return Section(
         title=TITLE,
         lead=(
-            "What each model was asked, and what that took: all times together that the command was run. Time is a "
-            "model's own, without reading its weights."
+            "What each model was asked and what it took, over all times that the command was run. A model's time "
+            "leaves out loading its weights."
         ),
         blocks=[spent_table(spent.models, note=_in_all(spent))],
         terminal=True,
@@ -44,8 +44,8 @@ def spent_section(spent: RunSpent | None) -> Section:
 def _in_all(spent: RunSpent) -> str:
     loading = sum(one.loading for one in spent.models)
     words = [f"{duration(spent.seconds)} by the clock"]
-    words += [f"in {spent.times} goes"] if spent.times > 1 else []
-    words += [f"{duration(loading)} of it reading weights"] if loading >= 1 else []
+    words += [f"over {spent.times} starts of the command"] if spent.times > 1 else []
+    words += [f"{duration(loading)} of it loading weights"] if loading >= 1 else []
     paid = [one.cost for one in spent.models if one.requests]
     if paid and None not in paid:
         words.append(f"{money(sum(cost for cost in paid if cost is not None))} of money")
@@ -63,7 +63,11 @@ def spent_table(
     models: Sequence[Spent], *, unasked: Sequence[tuple[str, str]] = (), note: str = "", title: str = ""
 ) -> Table:
     """A line for each model; those that took no time to speak of share one. Columns that say nothing are left out."""
-    shown = [one for one in models if one.seconds >= QUICK or one.requests or one.prompt_tokens or one.cached]
+    shown = [
+        one
+        for one in models
+        if one.seconds >= QUICK or one.requests or one.prompt_tokens or one.cached or (one.part, one.model) in unasked
+    ]
     others = [one for one in models if one not in shown]
     rows = [_row(one, known=(one.part, one.model) not in unasked) for one in shown]
     if others:
@@ -87,7 +91,7 @@ def _row(one: Spent, *, known: bool) -> tuple[str, ...]:
         one.part,
         one.model,
         _with(one.calls, one.cached, "cached"),
-        _with(one.requests, one.retries, "again"),
+        _with(one.requests, one.retries, "retried"),
         _number(one.prompt_tokens),
         _number(one.completion_tokens),
         paid,
@@ -121,13 +125,13 @@ def estimate_table(estimate: Estimate) -> Table:
         note += " Texts were begun, and count as if each had the maximum length."
     if any(one.requests for one in estimate.models):
         note += (
-            " Requests: a prompt has characters / 4 tokens, an answer the most that it may have; what is in the cache "
-            "from before is not taken off."
+            " Tokens of requests are estimated: characters / 4 for a prompt, and the longest answer there may be. "
+            "Answers that are in the cache already are counted, too."
         )
     if estimate.unasked:
         note += (
             f" Not asked, so their time is not known: {', '.join(model for _, model in estimate.unasked)}. The run "
-            "itself measures its first items and then says what is to come."
+            "itself measures its first items, then says how long the rest will take."
         )
     return spent_table(
         estimate.models,

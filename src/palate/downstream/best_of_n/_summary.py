@@ -275,7 +275,7 @@ def findings(
 def about_samples(policies: Sequence[PolicySamples]) -> Iterator[Finding]:
     """What to know of what a policy wrote: failures, empty texts, repeats, and what it could not see."""
     for one in policies:
-        seeing = f"seeing {one.policy_view}, the policy"
+        seeing = f"Seeing {one.policy_view}, the policy"
         if one.failed:
             yield Finding(
                 "warning",
@@ -351,7 +351,7 @@ def _gains(differences: Sequence[BestOfNDifference]) -> Iterator[Finding]:
         text = f"best of {one.one.k} by {who} (policy sees {view}) against random: {said}, q = {chance_of_error(one.q)}"
         yield Finding("good" if one.difference > 0 else "warning", text)
     for view, names in unclear.items():
-        yield Finding("note", f"no clear difference from random where the policy sees {view}: {'; '.join(names)}")
+        yield Finding("note", f"No clear difference from random where the policy sees {view}: {'; '.join(names)}")
 
 
 def _in_context(differences: Sequence[BestOfNDifference]) -> Iterator[Finding]:

@@ -176,7 +176,7 @@ def _over_alone(texts: Sequence[TextResult]) -> Iterator[Finding]:
             text += "; its own reward rose, so the reward is over-optimised"
         yield Finding("good" if over.difference > 0 else "warning", text)
     for view, names in unclear.items():
-        yield Finding("note", f"no clear difference from the policy alone where it sees {view}: {'; '.join(names)}")
+        yield Finding("note", f"No clear difference from the policy alone where it sees {view}: {'; '.join(names)}")
 
 
 def _who(one: TextResult) -> str:

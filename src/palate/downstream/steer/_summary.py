@@ -211,7 +211,7 @@ def _or_in_context(rows: Sequence[SteerRow], differences: Sequence[SteerDifferen
         rest = len(asked) - len(worse)
         open_ones = f"; {rest} of {len(asked)} comparisons are open" if rest else ""
         yield Finding(
-            "note", f"none of {steered} reward-steered methods is shown to beat in-context learning{open_ones}"
+            "note", f"None of {steered} reward-steered methods is shown to beat in-context learning{open_ones}"
         )
 
 
