@@ -14,7 +14,15 @@ from palate.engine import require
 from palate.personal._features import Features
 from palate.personal._files import ModelFile, ModelTensors, mark, read_model, write_model
 from palate.personal._folds import units
-from palate.personal._method import OWN_CHOICE, Method, MethodSettings, method_type, plug_in_source
+from palate.personal._method import (
+    OWN_CHOICE,
+    Method,
+    MethodSettings,
+    method_of_file,
+    method_type,
+    plug_in_source,
+    refuse_code_of_members,
+)
 from palate.personal._pairs import (
     Choice,
     Known,
@@ -230,10 +238,13 @@ class PersonalModel:
         )
 
     @classmethod
-    def load(cls, folder: str | Path) -> PersonalModel:
-        """A model that was saved; refused where its features are not the same any more."""
+    def load(cls, folder: str | Path, *, method: str | None = None) -> PersonalModel:
+        """A model that was saved; refused where its features are not the same any more.
+
+        `method` names the method where that is a file of code, which is not run because a model says so.
+        """
         kept, tensors = read_model(Path(folder))
-        model = cls(kept.method, features=kept.features, seed=kept.seed)
+        model = cls(method_of_file(Path(folder), kept.method, method), features=kept.features, seed=kept.seed)
         if model.features.fingerprint != kept.features_fingerprint:
             raise PalateError(
                 f"{folder} was trained with other features than {kept.features!r} gives here: the encoder's files "
@@ -241,6 +252,7 @@ class PersonalModel:
             )
         model.features.restore(tensors.features)
         settings = msgspec.convert(kept.settings, model._kind.settings_type)
+        refuse_code_of_members(Path(folder), settings)
         model._method = model._kind(settings, model.features.blocks)
         model._method.shared.update(tensors.shared)
         model._method.about.update(kept.about)
