@@ -146,7 +146,7 @@ def method_type(name: str) -> type[Method]:
 
 def method_of_file(folder: Path, said: str, named: str | None = None) -> str:
     """The method of a model in a folder, which may come from a stranger: a file of code is run only if you name it."""
-    if said in METHODS:
+    if not METHODS.is_file(said):
         if named not in (None, said):
             raise PalateError(f"{folder} was trained with the method {said}, not with {named}")
         return said
@@ -166,8 +166,7 @@ def refuse_code_of_members(folder: Path, settings: MethodSettings) -> None:
 
 def personal_spec(folder: Path, method: str) -> str:
     """How a reward model is named that was trained with this method, as for `--rm`."""
-    name = method.partition(",")[0]
-    return f"personal:{folder}" if name in METHODS else f"personal:{folder},method={name}"
+    return f"personal:{folder},method={method}" if METHODS.is_file(method) else f"personal:{folder}"
 
 
 def plug_in_source(name: str) -> str:
