@@ -305,7 +305,7 @@ def find_in_run(path: str | Path) -> Path:
 
 def last_change(folder: Path) -> float:
     """When anything was last added to a run, in seconds since 1970."""
-    return max(file.stat().st_mtime for file in (folder / "settings.json", *folder.glob("*.jsonl")))
+    return max(file.stat().st_mtime for file in (folder / "settings.json", *folder.glob("*.jsonl")) if file.is_file())
 
 
 def _maker(content: Content) -> Callable[[], Iterable[bytes]]:
