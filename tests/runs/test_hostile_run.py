@@ -14,6 +14,7 @@ from command import palate
 from palate.collect._access import _make_key
 from palate.data import Pseudonyms
 from palate.data._deidentify import _make_key as make_pseudonym_key
+from palate.downstream._items import PromptItem
 from palate.privacy import forget
 from palate.records import PalateError
 from palate.runs import Appender, find_run, open_run, write_whole
@@ -137,3 +138,31 @@ def test_a_run_without_items_is_refused_in_a_sentence(run: Path) -> None:
     assert "holds no items" in refused("report", run)
     assert palate("runs", run.parent).returncode == 0
     assert open_run(run).folder == run
+
+
+def change(file: Path, **fields: object) -> None:
+    first, *rest = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([json.dumps(json.loads(first) | fields) + "\n", *rest]))
+
+
+@pytest.mark.parametrize("preferred", [-1, 2, 10**25])
+def test_an_item_that_prefers_what_it_does_not_offer_is_damaged(run: Path, preferred: int) -> None:
+    change(run / "items.jsonl", preferred=preferred)
+    for words in (("report", run), ("submit", "check", run)):
+        assert "items.jsonl, line 1: it cannot be read: preferred is" in refused(*words)
+    with pytest.raises(ValueError, match="there are 0 responses"):
+        PromptItem(id="1", user_id="ann", prompt="Tea?", preferred=0)
+
+
+@pytest.mark.parametrize(
+    "rating",
+    [{"scores": [1.0]}, {"scores": [1, 2, 3]}, {"scores": [1, 2], "probabilities": [1]},
+     {"scores": [1, 2], "verdicts": ["A"]}, {"scores": []}],
+    ids=str,
+)  # fmt: skip
+def test_a_rating_with_other_numbers_than_its_item_has_responses_is_damaged(
+    run: Path, rating: dict[str, object]
+) -> None:
+    change(run / "ratings.jsonl", rating=rating)
+    for words in (("report", run), ("submit", "check", run)):
+        assert "one number for each of its 2 responses" in refused(*words)

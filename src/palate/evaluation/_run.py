@@ -59,6 +59,10 @@ class RatedItem(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaul
     known: int | None = None
     """How many judgements of this user the trained models could learn from, in runs of `palate train`."""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.preferred < len(self.responses):
+            raise ValueError(f"preferred is {self.preferred}, and there are {len(self.responses)} responses")
+
 
 class RatingLine(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
     """One line of `ratings.jsonl`; the numbers stand in the order of the item's responses."""
