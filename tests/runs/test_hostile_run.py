@@ -166,3 +166,14 @@ def test_a_rating_with_other_numbers_than_its_item_has_responses_is_damaged(
     change(run / "ratings.jsonl", rating=rating)
     for words in (("report", run), ("submit", "check", run)):
         assert "one number for each of its 2 responses" in refused(*words)
+
+
+def test_no_run_has_more_strangers_than_can_be_counted(run: Path) -> None:
+    file = run / "settings.json"
+    said = json.loads(file.read_text())
+    said["settings"]["views"][0]["draws"] = 10**9
+    file.write_text(json.dumps(said))
+    assert "draws" in refused("report", run)
+    assert "from 1 to 1,000" in refused(
+        "eval", "mini", "--rm", "longest", "--view", "swapped:posts:2", "--strangers", "1001"
+    )

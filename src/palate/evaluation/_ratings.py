@@ -143,9 +143,8 @@ class Ratings:
                 rating = _read_again(line, items[place], run.settings.seed) if again else line.rating
                 if not _fits(rating, items[place]):
                     raise PalateError(
-                        f"{run.folder / RATINGS.name}: the rating of item {line.item[:80]!r} by {line.rm} does not have "
-                        f"one number for each of its {len(items[place].responses)} responses. Put the file back from a "
-                        "copy"
+                        f"{run.folder / RATINGS.name}: {line.rm} rates item {line.item[:80]!r} otherwise than with one "
+                        f"number for each of its {len(items[place].responses)} responses. Put the file back from a copy"
                     )
                 tallies[key].add(place, items[place].preferred, rating)
                 if line.item in browsed:

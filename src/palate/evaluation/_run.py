@@ -60,7 +60,7 @@ class RatedItem(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaul
     """How many judgements of this user the trained models could learn from, in runs of `palate train`."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.preferred < len(self.responses):
+        if len(self.responses) < 2 or not 0 <= self.preferred < len(self.responses):
             raise ValueError(f"preferred is {self.preferred}, and there are {len(self.responses)} responses")
 
 
