@@ -16,7 +16,7 @@ from palate.data import Pseudonyms
 from palate.data._deidentify import _make_key as make_pseudonym_key
 from palate.downstream._items import PromptItem
 from palate.privacy import forget
-from palate.records import PalateError
+from palate.records import PalateError, unfinished_erasures
 from palate.runs import Appender, find_run, open_run, write_whole
 
 NAMES = Pseudonyms(b"a key that only this test knows")
@@ -168,12 +168,50 @@ def test_a_rating_with_other_numbers_than_its_item_has_responses_is_damaged(
         assert "one number for each of its 2 responses" in refused(*words)
 
 
-def test_no_run_has_more_strangers_than_can_be_counted(run: Path) -> None:
+def settle(run: Path, **fields: object) -> None:
     file = run / "settings.json"
     said = json.loads(file.read_text())
-    said["settings"]["views"][0]["draws"] = 10**9
+    said["settings"] |= fields
     file.write_text(json.dumps(said))
+
+
+def test_no_run_has_more_strangers_than_can_be_counted(run: Path) -> None:
+    settle(run, views=[{"name": "none", "draws": 10**9}])
     assert "draws" in refused("report", run)
-    assert "from 1 to 1,000" in refused(
-        "eval", "mini", "--rm", "longest", "--view", "swapped:posts:2", "--strangers", "1001"
-    )
+    words = ("eval", "mini", "--rm", "longest", "--view", "swapped:posts:2", "--strangers", "1001")
+    assert "from 1 to 1,000" in refused(*words)
+
+
+@pytest.mark.parametrize("fields", [{"seed": -1}, {"models": []}, {"views": []}], ids=str)
+def test_settings_that_no_run_has_are_refused(run: Path, fields: dict[str, object]) -> None:
+    settle(run, **fields)
+    for words in (("report", run), ("submit", "check", run), ("leaderboard", run, "--output", run.parent / "site")):
+        assert next(iter(fields)) in refused(*words)
+
+
+def test_a_run_that_nobody_can_sum_up_does_not_keep_a_person(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = anybody(run)
+
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a fault of the run")
+
+    monkeypatch.setattr(type(open_run(run).experiment), "summarise", fail)
+    receipt = forget(user, NAMES, runs=[run], keep_answers=True)
+    assert not unfinished_erasures()
+    assert any("cannot be made again: ZeroDivisionError" in line for place in receipt.places for line in place.left)
+    assert not [file for file in run.iterdir() if user in file.read_text()]
+    assert not (run / "report.html").exists()
+
+
+def test_an_erasure_that_cannot_be_finished_stops_no_other_command(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a fault of palate")
+
+    (tmp_path / "cache" / "forgetting").mkdir(parents=True)
+    (tmp_path / "cache" / "forgetting" / "1.json").touch()
+    monkeypatch.setattr("palate.privacy.finish_erasures", fail)
+    done = palate("list", "views")
+    assert done.returncode == 0
+    assert "cannot be finished yet: ZeroDivisionError: a fault of palate" in done.stderr

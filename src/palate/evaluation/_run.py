@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -28,8 +28,8 @@ class Settings(ViewedSettings, frozen=True, kw_only=True):
     """The resolved settings of an evaluation."""
 
     kind: Literal["eval"] = "eval"
-    models: list[ModelSettings]
-    views: list[ViewSpec]
+    models: Annotated[list[ModelSettings], msgspec.Meta(min_length=1)]
+    views: Annotated[list[ViewSpec], msgspec.Meta(min_length=1)]
     baseline: str | None = None
     """The label of the impersonal model that the others of a training run are measured against."""
     split: str | None = None

@@ -14,7 +14,8 @@ import msgspec
 from palate.privacy._person import Person, quotation_search
 from palate.privacy._places import Kind, Place, Renaming, Tally, erase_dropped_lines
 from palate.privacy._rewrite_lines import FileChange, Row, each_row, mentions, remove_drafts, rewrite, sha256
-from palate.runs import BAD, COMMAND, FINISHED, About, Ledger, Run, locked, open_run, write_report
+from palate.records import PalateError, describe_error
+from palate.runs import BAD, COMMAND, FINISHED, About, Ledger, Run, locked, open_run, report_files, write_report_files
 from palate.runs import REPORTS as WRITTEN_REPORTS
 
 REPORTS = (*WRITTEN_REPORTS, FINISHED)
@@ -23,6 +24,7 @@ NAMES = frozenset(
     {"id", "user_id", "item", "rm", "view", "policy_view", "key", "twin", "group", "stranger", "neighbours", "parts"}
 )
 """Fields that hold names, and no text of anybody."""
+NOT_REMADE = "{folder}: its reports were removed and cannot be made again: {why}"
 ViewKey = tuple[str, str, int]
 
 
@@ -126,11 +128,13 @@ class _Erasure:
         made_last_first = run.ledgers[::-1]
         for ledger in sorted(made_last_first, key=lambda ledger: ledger.about == "items"):
             tally.changed(_rewrite_as(run.folder / ledger.name, self._after[ledger.name], write=write))
-        tally.files += remake_reports(run, reports, write=write)
+        files, left = remake_reports(run, reports, write=write)
+        tally.files += files
         tally.changed(self._forget_command(write=write))
         erase_dropped_lines(run.folder, tally, write=write)
         kind: Kind = "samples" if run.experiment.kind == "samples" else "run"
-        return tally.place(kind, run.folder, run.experiment.left_after_forgetting(run)), self._texts
+        left += run.experiment.left_after_forgetting(run)
+        return tally.place(kind, run.folder, left), self._texts
 
     def _forget_command(self, *, write: bool) -> FileChange | None:
         """The command line goes where it names the person; the settings say the rest."""
@@ -211,13 +215,25 @@ def reports_of(run: Run[Any]) -> dict[Path, str | None]:
     return {run.folder / name: sha256(run.folder / name) for name in REPORTS if (run.folder / name).is_file()}
 
 
-def remake_reports(run: Run[Any], before: Mapping[Path, str | None], *, write: bool) -> list[FileChange]:
-    """Rebuild removed reports from what is left, where any item is."""
+def remake_reports(
+    run: Run[Any], before: Mapping[Path, str | None], *, write: bool
+) -> tuple[list[FileChange], list[str]]:
+    """Rebuild removed reports from what is left, where any item is; in words, why they cannot be."""
+    left = []
     if write and before:
-        parts = (run, *map(open_run, run.experiment.parts(run)))
-        if any(True for part in parts for _ in owners(part)):
-            write_report(run, run.experiment.summarise(run))
-    return [FileChange(path=str(file), before=content, after=sha256(file)) for file, content in before.items()]
+        try:
+            parts = (run, *map(open_run, run.experiment.parts(run)))
+            has_items = any(True for part in parts for _ in owners(part))
+            files = report_files(run, run.experiment.summarise(run))[1] if has_items else {}
+        except Exception as error:  # a run that nobody can sum up must not keep the person for ever
+            left.append(
+                NOT_REMADE.format(
+                    folder=run.folder, why=error if isinstance(error, PalateError) else describe_error(error)
+                )
+            )
+        else:
+            write_report_files(run, files)
+    return [FileChange(path=str(file), before=content, after=sha256(file)) for file, content in before.items()], left
 
 
 def shown_by(row: Row) -> ViewKey:

@@ -27,6 +27,7 @@ from palate.runs._experiment import (
     spent_of,
     summary_fields,
     write_report,
+    write_report_files,
 )
 from palate.runs._finished import FINISHED
 from palate.runs._ledger import About, Appender, Keys, Ledger, Needs, bad_line, fault_of, locked, write_whole
@@ -209,5 +210,6 @@ __all__ = [
     "told_within",
     "view_label",
     "write_report",
+    "write_report_files",
     "write_whole",
 ]

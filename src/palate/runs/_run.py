@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -51,7 +51,7 @@ class RunSettings(HashedSettings, frozen=True, kw_only=True):
     kind: str
     benchmark: Card
     content_hash: str
-    seed: int
+    seed: Annotated[int, msgspec.Meta(ge=0)]
     palate: str = __version__
     format: int = FORMAT
 
