@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -139,7 +140,12 @@ class _Erasure:
     def _forget_command(self, *, write: bool) -> FileChange | None:
         """The command line goes where it names the person; the settings say the rest."""
         file = self._run.folder / COMMAND
-        if not file.is_file() or not any(name in file.read_text("utf-8", "replace") for name in self._person.ids):
+        if not file.is_file():
+            return None
+        line = file.read_text("utf-8", "replace")
+        with suppress(ValueError):  # a quote inside a name is written as several characters
+            line += "\n".join(shlex.split(line))
+        if not any(name in line for name in self._person.ids):
             return None
         self._counts["command lines"] += 1
         before = sha256(file)
