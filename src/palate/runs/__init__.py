@@ -52,7 +52,7 @@ from palate.runs._run import (
     kind_of,
     last_change,
 )
-from palate.runs._settings import HashedSettings, ModelSettings, environment, file_name
+from palate.runs._settings import HashedSettings, ModelSettings, environment, file_name, settings_for_others
 from palate.runs._setup import (
     Fingerprint,
     Item,
@@ -202,6 +202,7 @@ __all__ = [
     "sample_items",
     "seeded",
     "set_up",
+    "settings_for_others",
     "shard_items",
     "shard_parent",
     "shards_beside",
