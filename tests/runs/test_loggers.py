@@ -134,7 +134,8 @@ def test_a_part_of_a_run_is_not_logged_and_the_whole_is_after_merging(tmp_path: 
 def test_no_folder_of_this_machine_is_logged(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import json\nfrom pathlib import Path\nfrom palate import Rating\n\n"
-        "class Model:\n    name = 'mine'\n\n    def rate(self, asks):\n        return [Rating([1.0, 0.0]) for _ in asks]\n\n"
+        "class Model:\n    name = 'mine'\n\n"
+        "    def rate(self, asks):\n        return [Rating([1.0, 0.0]) for _ in asks]\n\n"
         "class Keep:\n    def log(self, logged):\n"
         "        file = Path(__file__).with_name('logged.json')\n"
         "        file.write_text(json.dumps(dict(logged.settings)))\n        return str(file)\n"

@@ -123,7 +123,7 @@ class _Erasure:
             reports = reports_of(run) if any(self._after.values()) else {}
         if write:
             names = [ledger.name for ledger in run.ledgers]
-            remove_drafts(run.folder, [*REPORTS, *names, *(name + BAD for name in names)])
+            remove_drafts(run.folder, [*REPORTS, COMMAND, *names, *(name + BAD for name in names)])
             for report in reports:
                 report.unlink(missing_ok=True)
         made_last_first = run.ledgers[::-1]
