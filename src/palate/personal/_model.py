@@ -38,7 +38,7 @@ from palate.personal._pairs import (
 )
 from palate.personal._private import PrivacySettings, learn_privately, standardise_publicly
 from palate.personal._tune import inner_splits, tune
-from palate.records import Ask, Comparison, Judgement, PalateError, Rating, User, View
+from palate.records import Ask, Comparison, Judgement, PalateError, Rating, User, View, describe_error
 
 if TYPE_CHECKING:
     import torch
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 State = TypeVar("State")
 Shown = TypeVar("Shown")
+DAMAGED = "the model in {folder} is damaged ({why}). Copy it again, or train it again"
 UNKNOWN = "impersonal: the model knows nothing of this user"
 EMPTY = "impersonal: the view shows nothing of this user"
 
@@ -244,7 +245,24 @@ class PersonalModel:
         `method` names the method where that is a file of code, which is not run because a model says so.
         """
         kept, tensors = read_model(Path(folder))
-        model = cls(method_of_file(Path(folder), kept.method, method), features=kept.features, seed=kept.seed)
+        try:
+            return cls._made(Path(folder), kept, tensors, method)
+        except (
+            ArithmeticError,
+            AssertionError,
+            AttributeError,
+            LookupError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:
+            raise PalateError(DAMAGED.format(folder=folder, why=describe_error(error))) from error
+        except msgspec.ValidationError as error:
+            raise PalateError(DAMAGED.format(folder=folder, why=f"settings: {error}")) from error
+
+    @classmethod
+    def _made(cls, folder: Path, kept: ModelFile, tensors: ModelTensors, method: str | None) -> PersonalModel:
+        model = cls(method_of_file(folder, kept.method, method), features=kept.features, seed=kept.seed)
         if model.features.fingerprint != kept.features_fingerprint:
             raise PalateError(
                 f"{folder} was trained with other features than {kept.features!r} gives here: the encoder's files "
@@ -252,14 +270,28 @@ class PersonalModel:
             )
         model.features.restore(tensors.features)
         settings = msgspec.convert(kept.settings, model._kind.settings_type)
-        refuse_code_of_members(Path(folder), settings)
+        refuse_code_of_members(folder, settings)
         model._method = model._kind(settings, model.features.blocks)
         model._method.shared.update(tensors.shared)
         model._method.about.update(kept.about)
         model._states = dict(zip(kept.users, tensors.states, strict=True))
         model._trained = set(tensors.trained)
         model.chosen_by = kept.chosen_by
+        model._try_out()
         return model
+
+    def _try_out(self) -> None:
+        """Rate two texts for nobody, and for a user of each shape of state: what fits together does so for all."""
+        import torch
+
+        numbers = [*self.method.shared.values(), *self._states.values()]
+        if any(bool(torch.isnan(one).any()) for one in numbers) or self.features.is_damaged:
+            raise ValueError("numbers are missing from it")
+        rows = torch.zeros(2, self.features.dimensions)
+        with torch.no_grad():
+            for state in (self.method.nobody(), *{tuple(one.shape): one for one in self._states.values()}.values()):
+                if self.method.reward(rows, state).shape != (2,):
+                    raise ValueError("it does not give a number for each text")
 
 
 def states_of(
