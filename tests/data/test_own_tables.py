@@ -42,7 +42,7 @@ def test_a_usual_name_of_the_user_is_understood_and_said(name: str, tmp_path: Pa
     assert set(quietly(path).users) == {"ann", "bob"}
     said = f"taking '{name}' as the user"
     assert (said in told(path)) == (name != "user_id")  # the documented name is no guess
-    with warnings.catch_warnings(action="error"):
+    with warnings.catch_warnings(action="error", category=UserWarning):
         load_benchmark(f"{path},user={name}")
 
 
@@ -80,7 +80,7 @@ def test_columns_of_any_name_need_only_mapping(tmp_path: Path) -> None:
     (tmp_path / "prefs.csv").write_text("annotator,q,a,b\nann,Tea?,Green.,Black.\n")
     with pytest.raises(PalateError, match=r"say which they are: .*chosen=COLUMN,rejected=COLUMN"):
         load_benchmark(tmp_path / "prefs.csv")
-    with warnings.catch_warnings(action="error"):
+    with warnings.catch_warnings(action="error", category=UserWarning):
         item = load_benchmark(f"{tmp_path / 'prefs.csv'},user=annotator,prompt=q,chosen=a,rejected=b").comparisons[0]
     assert (item.user_id, item.prompt, item.chosen, item.rejected) == ("ann", "Tea?", "Green.", ("Black.",))
     with pytest.raises(PalateError, match="no column 'c' for the rejected"):

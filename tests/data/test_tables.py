@@ -95,7 +95,7 @@ def test_a_date_that_nobody_named_orders_the_history(tmp_path: Path) -> None:
     late, _, early = benchmark.comparisons  # the first row was chosen last
     first, last = benchmark.users["ann"].judgements
     assert came_before(last, late) and not came_before(first, early)
-    with warnings.catch_warnings(action="error"):
+    with warnings.catch_warnings(action="error", category=UserWarning):
         load_benchmark(f"{path},user=who,date=Created_At")
 
 

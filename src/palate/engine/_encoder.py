@@ -126,7 +126,7 @@ class SentenceEncoder:
         )
         owners = np.asarray(windows["overflow_to_sample_mapping"])
         lengths = np.asarray([len(ids) for ids in windows["input_ids"]])
-        count(prompt_tokens=int(lengths.sum()))
+        count(prompt_tokens=int(lengths.sum()), remembered=True)
         rows: list[Vectors | None] = [None] * len(owners)
         most_tokens = TOKENS_A_BATCH.get(model.device.type, TOKENS_ELSEWHERE)
         for batch in batches_of_like_length(lengths, most_tokens):

@@ -25,6 +25,10 @@ CHARACTERS = 4
 """Of a token, roughly, in English: for prompts that only a server could count."""
 
 
+COUNTS = ("calls", "cached", "requests", "retries", "prompt_tokens", "completion_tokens", "remembered_tokens")
+"""The fields of what a model took that are counted."""
+
+
 class Spent(msgspec.Struct, kw_only=True):
     """What one model took."""
 
@@ -40,6 +44,8 @@ class Spent(msgspec.Struct, kw_only=True):
     retries: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    remembered_tokens: int = 0
+    """Of the prompt tokens, those of texts whose vectors are kept: each is read once, however often it comes again."""
     cost: float | None = 0.0
     """Money by the prices that were given; null where a server was asked whose prices are not known."""
     seconds: float = 0.0
@@ -49,7 +55,7 @@ class Spent(msgspec.Struct, kw_only=True):
 
     def add(self, other: Spent, times: float = 1.0) -> None:
         """Count what another took, `times` times."""
-        for name in ("calls", "cached", "requests", "retries", "prompt_tokens", "completion_tokens"):
+        for name in COUNTS:
             setattr(self, name, getattr(self, name) + round(times * getattr(other, name)))
         self.seconds += times * other.seconds
         self.loading += other.loading
@@ -221,14 +227,17 @@ def loading() -> Iterator[None]:
         yield
 
 
-def count(*, calls: int = 0, cached: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
-    """Count for the model that is at work."""
+def count(
+    *, calls: int = 0, cached: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0, remembered: bool = False
+) -> None:
+    """Count for the model that is at work; `remembered` are prompts that it never reads again."""
     meter = _METER.get()
     if meter is not None and (spent := meter.current) is not None:
         spent.calls += calls
         spent.cached += cached
         spent.prompt_tokens += prompt_tokens
         spent.completion_tokens += completion_tokens
+        spent.remembered_tokens += prompt_tokens if remembered else 0
 
 
 def count_usage(before: Usage, after: Usage, *, priced: bool) -> None:

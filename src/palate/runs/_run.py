@@ -148,10 +148,15 @@ class Run(Generic[SettingsType]):
                 )
         return found
 
-    def two_passes(self, items: Sequence[ItemType], every: Sequence[ItemType]) -> Iterator[Sequence[ItemType]]:
+    def two_passes(
+        self,
+        items: Sequence[ItemType],
+        every: Sequence[ItemType],
+        most_remembered: Callable[[], int] | None = None,
+    ) -> Iterator[Sequence[ItemType]]:
         """The first of these items and, once it is told what they took, the others; `every` are those of all shards."""
         self.first = first_of([item.id for item in every])
-        return in_two_passes(items, self.first)
+        return in_two_passes(items, self.first, most_remembered)
 
     def pass_of(self, item: str) -> int:
         """In which of the two passes over the run an item is measured: 0 or 1."""

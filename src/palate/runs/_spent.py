@@ -17,7 +17,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import msgspec
 
-from palate.engine import Meter, Spent, metering, rehearsing, summed
+from palate.engine import COUNTS, Meter, Spent, metering, rehearsing, summed
 from palate.runs._ledger import write_whole
 from palate.runs._setup import ItemType, seeded
 
@@ -175,8 +175,13 @@ def _draw(item: str) -> int:
     return int.from_bytes(seeded("first", item)[:8])
 
 
-def in_two_passes(items: Sequence[ItemType], first: int) -> Iterator[Sequence[ItemType]]:
-    """The items that come first and, once it is told what they took, the others."""
+def in_two_passes(
+    items: Sequence[ItemType], first: int, most_remembered: Callable[[], int] | None = None
+) -> Iterator[Sequence[ItemType]]:
+    """The items that come first and, once it is told what they took, the others.
+
+    `most_remembered` counts the tokens of all texts, which are the most that a model reads which remembers them.
+    """
     if (meter := rehearsing()) is not None:
         drawn, begun = sorted(items, key=lambda item: _draw(item.id)), time.monotonic()
         yield drawn[:1]
@@ -184,7 +189,7 @@ def in_two_passes(items: Sequence[ItemType], first: int) -> Iterator[Sequence[It
         if more and drawn[1:]:
             yield drawn[1 : more + 1]
         taken = FirstItems(items=min(len(drawn), more + 1), models=meter.models)
-        _foretell(taken, RunSpent(), len(items), sorted(meter.unasked))
+        _foretell(taken, RunSpent(), len(items), sorted(meter.unasked), most_remembered)
         return
     own = [item for item in items if is_first(item.id, first)]
     rest = [item for item in items if not is_first(item.id, first)]
@@ -194,12 +199,18 @@ def in_two_passes(items: Sequence[ItemType], first: int) -> Iterator[Sequence[It
         if keeper is not None:
             keeper.first = keeper.first or FirstItems(items=len(own), models=keeper.total.models)
             if rest:
-                _foretell(keeper.first, keeper.total, len(items))
+                _foretell(keeper.first, keeper.total, len(items), most_remembered=most_remembered)
     if rest:
         yield rest
 
 
-def _foretell(first: FirstItems, spent: RunSpent, items: int, unasked: Sequence[tuple[str, str]] = ()) -> None:
+def _foretell(
+    first: FirstItems,
+    spent: RunSpent,
+    items: int,
+    unasked: Sequence[tuple[str, str]] = (),
+    most_remembered: Callable[[], int] | None = None,
+) -> None:
     """Tell what all items will take, less what they took already."""
     listener = _LISTENER.get()
     if listener is None:
@@ -207,9 +218,11 @@ def _foretell(first: FirstItems, spent: RunSpent, items: int, unasked: Sequence[
     took = {(one.part, one.model): one for one in spent.models}
     models = []
     for one in summed([], first.models, items / first.items):
+        if one.remembered_tokens and most_remembered is not None:
+            _hold_to(one, most_remembered())
         if before := took.get((one.part, one.model)):
             one.add(before, -1.0)
-        for name in ("calls", "cached", "requests", "retries", "prompt_tokens", "completion_tokens"):
+        for name in COUNTS:
             setattr(one, name, max(0, getattr(one, name)))
         one.seconds, one.loading = max(0.0, one.seconds), 0.0
         one.cost = None if one.cost is None else max(0.0, one.cost)
@@ -223,6 +236,17 @@ def _foretell(first: FirstItems, spent: RunSpent, items: int, unasked: Sequence[
             unasked=list(unasked),
         )
     )
+
+
+def _hold_to(one: Spent, most: int) -> None:
+    """The first items hold texts that come again with many others; those are read once, so all have no more than these.
+
+    Seconds are taken in proportion to the tokens.
+    """
+    more = max(0, one.remembered_tokens - most)
+    one.seconds *= 1 - more / one.prompt_tokens
+    one.prompt_tokens -= more
+    one.remembered_tokens -= more
 
 
 class _ForetoldError(Exception):
