@@ -198,7 +198,7 @@ def test_a_run_that_nobody_can_sum_up_does_not_keep_a_person(run: Path, monkeypa
     monkeypatch.setattr(type(open_run(run).experiment), "summarise", fail)
     receipt = forget(user, NAMES, runs=[run], keep_answers=True)
     assert not unfinished_erasures()
-    assert any("cannot be made again: ZeroDivisionError" in line for place in receipt.places for line in place.left)
+    assert any("cannot be made again (ZeroDivisionError)" in line for place in receipt.places for line in place.left)
     assert not [file for file in run.iterdir() if user in file.read_text()]
     assert not (run / "report.html").exists()
 

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 State = TypeVar("State")
 Shown = TypeVar("Shown")
-DAMAGED = "the model in {folder} is damaged ({why}). Copy it again, or train it again"
+UNFIT = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What methods raise over settings and numbers that do not fit together."""
 UNKNOWN = "impersonal: the model knows nothing of this user"
 EMPTY = "impersonal: the view shows nothing of this user"
 
@@ -245,40 +246,31 @@ class PersonalModel:
         `method` names the method where that is a file of code, which is not run because a model says so.
         """
         kept, tensors = read_model(Path(folder))
-        try:
-            return cls._made(Path(folder), kept, tensors, method)
-        except (
-            ArithmeticError,
-            AssertionError,
-            AttributeError,
-            LookupError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as error:
-            raise PalateError(DAMAGED.format(folder=folder, why=describe_error(error))) from error
-        except msgspec.ValidationError as error:
-            raise PalateError(DAMAGED.format(folder=folder, why=f"settings: {error}")) from error
-
-    @classmethod
-    def _made(cls, folder: Path, kept: ModelFile, tensors: ModelTensors, method: str | None) -> PersonalModel:
-        model = cls(method_of_file(folder, kept.method, method), features=kept.features, seed=kept.seed)
+        model = cls(method_of_file(Path(folder), kept.method, method), features=kept.features, seed=kept.seed)
         if model.features.fingerprint != kept.features_fingerprint:
             raise PalateError(
                 f"{folder} was trained with other features than {kept.features!r} gives here: the encoder's files "
                 "have changed. Use the encoder it was trained with, or train it again."
             )
-        model.features.restore(tensors.features)
-        settings = msgspec.convert(kept.settings, model._kind.settings_type)
-        refuse_code_of_members(folder, settings)
-        model._method = model._kind(settings, model.features.blocks)
-        model._method.shared.update(tensors.shared)
-        model._method.about.update(kept.about)
-        model._states = dict(zip(kept.users, tensors.states, strict=True))
-        model._trained = set(tensors.trained)
-        model.chosen_by = kept.chosen_by
-        model._try_out()
+        try:
+            settings = msgspec.convert(kept.settings, model._kind.settings_type)
+            refuse_code_of_members(Path(folder), settings)
+            model._restore(kept, tensors, settings)
+        except (*UNFIT, msgspec.ValidationError) as error:
+            raise PalateError(
+                f"the model in {folder} is damaged ({describe_error(error)}). Copy it again, or train it again"
+            ) from error
         return model
+
+    def _restore(self, kept: ModelFile, tensors: ModelTensors, settings: MethodSettings) -> None:
+        self.features.restore(tensors.features)
+        self._method = self._kind(settings, self.features.blocks)
+        self._method.shared.update(tensors.shared)
+        self._method.about.update(kept.about)
+        self._states = dict(zip(kept.users, tensors.states, strict=True))
+        self._trained = set(tensors.trained)
+        self.chosen_by = kept.chosen_by
+        self._try_out()
 
     def _try_out(self) -> None:
         """Rate two texts for nobody, and for a user of each shape of state: what fits together does so for all."""

@@ -15,7 +15,6 @@ import msgspec
 from palate.privacy._person import Person, quotation_search
 from palate.privacy._places import Kind, Place, Renaming, Tally, erase_dropped_lines
 from palate.privacy._rewrite_lines import FileChange, Row, each_row, mentions, remove_drafts, rewrite, sha256
-from palate.records import PalateError, describe_error
 from palate.runs import BAD, COMMAND, FINISHED, About, Ledger, Run, locked, open_run, report_files, write_report_files
 from palate.runs import REPORTS as WRITTEN_REPORTS
 
@@ -25,7 +24,10 @@ NAMES = frozenset(
     {"id", "user_id", "item", "rm", "view", "policy_view", "key", "twin", "group", "stranger", "neighbours", "parts"}
 )
 """Fields that hold names, and no text of anybody."""
-NOT_REMADE = "{folder}: its reports were removed and cannot be made again: {why}"
+NOT_REMADE = (
+    "{folder}: its reports were removed and cannot be made again ({why}); what palate report {folder} says of it may "
+    "quote others, and is not repeated here"
+)
 ViewKey = tuple[str, str, int]
 
 
@@ -232,11 +234,7 @@ def remake_reports(
             has_items = any(True for part in parts for _ in owners(part))
             files = report_files(run, run.experiment.summarise(run))[1] if has_items else {}
         except Exception as error:  # a run that nobody can sum up must not keep the person for ever
-            left.append(
-                NOT_REMADE.format(
-                    folder=run.folder, why=error if isinstance(error, PalateError) else describe_error(error)
-                )
-            )
+            left.append(NOT_REMADE.format(folder=run.folder, why=type(error).__name__))
         else:
             write_report_files(run, files)
     return [FileChange(path=str(file), before=content, after=sha256(file)) for file, content in before.items()], left
