@@ -77,10 +77,10 @@ def test_a_method_of_ones_own_is_trained_kept_and_loaded() -> None:
     assert {one.rm for one in summary.results} == {"bradley-terry", method}
     assert '"method_source": "sha256:' in settings(summary.run)
     kept = Path(summary.run) / "models" / "mean_taste.py:MeanTaste"
-    model = make_reward_model(f"personal:{kept}")
+    model = make_reward_model(f"personal:{kept},method={method}")
     before = model.fingerprint  # type: ignore[attr-defined]
     Path("mean_taste.py").write_text(Path("mean_taste.py").read_text() + "\n# changed\n")
-    assert make_reward_model(f"personal:{kept}").fingerprint != before  # type: ignore[attr-defined]
+    assert make_reward_model(f"personal:{kept},method={method}").fingerprint != before  # type: ignore[attr-defined]
 
 
 def test_what_is_no_method_is_refused() -> None:

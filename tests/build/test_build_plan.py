@@ -117,3 +117,12 @@ def test_a_column_that_palate_does_not_know_is_refused(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("user,question,answer\n")
     with pytest.raises(PalateError, match="unknown column 'customer'"):
         Table(tmp_path / "table.csv", columns={"customer": "user"})
+
+
+@pytest.mark.parametrize("name", ["a\\u0000b", "..", "a/b", "a\\\\b", "\\u202Ea"])
+def test_a_name_that_no_folder_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "posts.csv").write_text("user,question,answer\n")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f'name = "{name}"\n[source]\nkind = "table"\npath = "posts.csv"\n')
+    with pytest.raises(PalateError, match="name is the name of a folder"):
+        read_plan(plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import os
 import resource
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import sys
 import uuid
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -290,3 +292,18 @@ def test_an_invitation_of_nobody_is_no_way_in(small: Collection) -> None:
         connection.execute(invitations.update().values(secret=hashlib.sha256(b"").hexdigest()))
     for path in (f"/j/{id}", f"/j/{id}.", f"/j/{id}..", f"/j/{id}.." + "0" * 32):
         assert small.client().get(path).status_code == 403
+
+
+def test_an_export_that_is_downloaded_holds_no_file_from_elsewhere(small: Collection, tmp_path: Path) -> None:
+    """A project from a stranger may bring a folder of links that looks like an export."""
+    (tmp_path / "elsewhere").write_text("a secret")
+    folder = small.folder / "exports" / "2026-01-01T000000-000000"
+    (folder / "records").mkdir(parents=True)
+    (folder / "records" / "collection.json").write_text('{"project": "small"}')
+    (folder / "notes.jsonl").symlink_to(tmp_path / "elsewhere")
+    with small.store.writing() as connection:
+        connection.execute(exports.insert().values(path=str(folder), date="2026-01-01"))
+    answer = Person(small, "owner").http.get(f"/team/exports/{folder.name}.zip")
+    assert answer.status_code == 200
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        assert archive.namelist() == ["records/collection.json"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ torch = pytest.importorskip("torch")
 trl = pytest.importorskip("trl")
 transformers = pytest.importorskip("transformers")
 datasets = pytest.importorskip("datasets")
+hub = pytest.importorskip("huggingface_hub")
 
 USERS = sorted(load_benchmark("mini").users)
 TRAINED = USERS[:40]
@@ -252,3 +254,38 @@ def test_who_is_held_out_is_never_guessed(tiny_models: TinyModels, tmp_path: Pat
     with pytest.raises(PalateError, match="all of which are trained on as somebody else's"):
         HeldOutUsers(mini, "reference:rougeL", users=USERS[:3], trained_prompts=[i.prompt for i in mini.comparisons])
     assert isinstance(held_out_callback(known, "mini", "reference:rougeL", **SHORT), HeldOutCallback)
+
+
+def test_nothing_of_held_out_users_is_among_what_the_trainer_sends_to_a_hub(
+    tiny_models: TinyModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Path] = []
+
+    class Hub:
+        def upload_folder(self, *, folder_path: str, ignore_patterns: list[str], **_: object) -> None:
+            names = [file.relative_to(folder_path) for file in Path(folder_path).rglob("*") if file.is_file()]
+            kept = hub.utils.filter_repo_objects(map(str, names), ignore_patterns=ignore_patterns)
+            sent.extend(Path(folder_path, name) for name in kept)
+
+    output = tmp_path / "policy"
+    trainer = grpo(tiny_models.causal(), output)
+    callback = held_out_callback(trainer, "mini", "reference:rougeL", **SHORT)
+    trainer.add_callback(callback)
+    trainer.train()
+    run = Path(callback.curve[-1].run)
+    ids = [json.loads(line)["user_id"] for line in (run / "items.jsonl").read_text().splitlines()]
+    assert ids
+    monkeypatch.setattr(transformers.trainer, "hf_api", Hub)
+    trainer.hub_model_id = "ann/policy"
+    trainer.push_to_hub()
+    assert any(file.suffix == ".safetensors" for file in sent)
+    assert not [file for file in sent if any(id.encode() in file.read_bytes() for id in ids)]
+    assert run.is_relative_to(tmp_path / "policy-held-out")
+
+
+def test_a_folder_that_the_trainer_sends_to_a_hub_is_refused(tiny_models: TinyModels, tmp_path: Path) -> None:
+    trainer = grpo(tiny_models.causal(), tmp_path / "policy")
+    trainer.args.push_to_hub = True
+    with pytest.raises(PalateError, match="push_to_hub sends to the hub"):
+        held_out_callback(trainer, "mini", "reference:rougeL", out=tmp_path / "policy" / "runs", **SHORT)
+    held_out_callback(trainer, "mini", "reference:rougeL", out=tmp_path / "runs", **SHORT)

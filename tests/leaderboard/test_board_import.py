@@ -144,3 +144,67 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "my-rm" in done.stdout
     assert palate("submit", "import", tmp_path / "none.jsonl", "mini").returncode == 2
+
+
+class TestHostileFiles:
+    """A file from a stranger is refused in a sentence, and fills no memory."""
+
+    def test_an_archive_that_unpacks_to_far_more_than_its_size(self, tmp_path: Path) -> None:
+        file = tmp_path / "bomb.eval"
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("header.json", json.dumps({"eval": {"model": "m"}}))
+            with archive.open("samples/1.json", "w", force_zip64=True) as member:
+                for _ in range(300):
+                    member.write(b" " * 10**6)
+        assert file.stat().st_size < 10**6
+        with pytest.raises(PalateError, match="unpacks to more than"):
+            import_results(file, MINI, out=tmp_path)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"id": {"a": 1}}, {"scores": [1]}, {"scores": {"choice": {"answer": ["A"]}}}, {"output": [1]},
+            {"output": {"choices": [1]}}, {"choices": {"a": 1}}, {"input": 3}, {"output": {"choices": {"a": 1}}},
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_samples_of_another_shape(self, tmp_path: Path, change: dict[str, object]) -> None:
+        file = tmp_path / "log.json"
+        file.write_text(json.dumps(inspect_log(**change)))
+        with pytest.raises(PalateError, match="does not fit the benchmark"):
+            import_results(file, MINI, out=tmp_path)
+
+    @pytest.mark.parametrize(
+        "text",
+        ['{"eval": 1, "samples": [1]}', '{"eval": {}, "samples": 1}', "[" * 100_000, '{"eval": ' * 100_000, "3"],
+        ids=lambda text: text[:24],
+    )
+    def test_logs_of_another_shape(self, tmp_path: Path, text: str) -> None:
+        (tmp_path / "log.json").write_text(text)
+        (tmp_path / "rows.jsonl").write_text(text + "\n")
+        for name in ("log.json", "rows.jsonl"):
+            with pytest.raises(PalateError):
+                import_results(tmp_path / name, MINI, out=tmp_path, model="m")
+
+    @pytest.mark.parametrize(
+        "score", [float("nan"), float("inf"), 10**400, True, "9" * 5_000], ids=lambda s: str(s)[:9]
+    )
+    def test_scores_that_are_no_numbers(self, tmp_path: Path, score: object) -> None:
+        file = write_lines(tmp_path / "model_outputs.jsonl", reward_bench(scores_chosen=score))
+        with pytest.raises(PalateError, match="they must be numbers, and finite") as error:
+            import_results(file, MINI, out=tmp_path, model="m")
+        assert len(str(error.value)) < 1_500
+
+    def test_archives_that_are_damaged_or_locked(self, tmp_path: Path) -> None:
+        file = tmp_path / "log.eval"
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("header.json", json.dumps({"eval": {}, "samples": []}))
+        content = bytearray(file.read_bytes())
+        locked = bytearray(content)
+        for place in (6, content.index(b"PK\x01\x02") + 8):
+            locked[place] |= 1  # says that it is encrypted
+        content[45:60] = bytes(15)
+        for damaged in (content, locked, content[:60]):
+            file.write_bytes(bytes(damaged))
+            with pytest.raises(PalateError, match="cannot be read as a log"):
+                import_results(file, MINI, out=tmp_path, model="m")

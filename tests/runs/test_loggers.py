@@ -129,3 +129,20 @@ def test_a_part_of_a_run_is_not_logged_and_the_whole_is_after_merging(tmp_path: 
     run, _, _ = logged(tmp_path, "tensorboard")
     assert run == merged and (merged / "ratings.jsonl").read_bytes() == ratings
     assert list((run / "tensorboard").iterdir())
+
+
+def test_no_folder_of_this_machine_is_logged(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import json\nfrom pathlib import Path\nfrom palate import Rating\n\n"
+        "class Model:\n    name = 'mine'\n\n"
+        "    def rate(self, asks):\n        return [Rating([1.0, 0.0]) for _ in asks]\n\n"
+        "class Keep:\n    def log(self, logged):\n"
+        "        file = Path(__file__).with_name('logged.json')\n"
+        "        file.write_text(json.dumps(dict(logged.settings)))\n        return str(file)\n"
+    )
+    mine = tmp_path / "mine.py"
+    words = ("eval", "mini", "--rm", f"{mine}:Model", "--view", "none", "--limit", "4", "--log", f"{mine}:Keep")
+    done = palate(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    sent = (tmp_path / "logged.json").read_text()
+    assert (str(tmp_path) in sent, "mine.py:Model" in sent) == (False, True)

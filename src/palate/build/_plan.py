@@ -267,7 +267,7 @@ def _without_unknown(name: str, table: Any, kind: Any, faults: list[str], extra:
 
 def _inconsistent(plan: Plan, folder: Path) -> Iterator[str]:
     """What can be told from the plan and the files that it names."""
-    if not plan.name.strip(" .") or "/" in plan.name:
+    if not plan.name.strip(" .") or not plan.name.isprintable() or {"/", "\\"} & set(plan.name):
         yield "name is the name of a folder: give it letters, digits or hyphens"
     if plan.seed < 0:
         yield f"seed is a number from 0; {plan.seed} was given"

@@ -14,7 +14,7 @@ from cyclopts import App, CoercionError, CycloptsError, Group, MissingArgumentEr
 from palate import __version__
 from palate.cli._arguments import Verbosity, config_file, models_run, read_arguments
 from palate.cli._examples import EVERY_COMMAND, examples_of
-from palate.records import PalateError, command_line, printable, running_command, unfinished_erasures
+from palate.records import PalateError, command_line, describe_error, printable, running_command, unfinished_erasures
 from palate.storage import storing, url_in_path, with_addresses
 
 
@@ -282,8 +282,9 @@ def _finish_erasures(arguments: list[str]) -> None:
             receipts = finish_erasures(Pseudonyms(pseudonym_key()))
         for receipt in receipts:
             _say(f"finished the erasure of {', '.join(receipt.users)}, which was interrupted")
-    except PalateError as error:
-        _say(f"an erasure was interrupted and cannot be finished yet: {error}")
+    except Exception as error:  # whatever it is, it must not stop every command
+        why = str(error) if isinstance(error, PalateError) else describe_error(error)
+        _say(f"an erasure was interrupted and cannot be finished yet: {why}")
 
 
 def _one_line(

@@ -9,7 +9,14 @@ from palate.records import printable
 
 
 def adapt(
-    model: Path, benchmark: str, /, *, user: str | None = None, output: Written = None, data: Path | None = None
+    model: Path,
+    benchmark: str,
+    /,
+    *,
+    user: str | None = None,
+    output: Written = None,
+    method: str | None = None,
+    data: Path | None = None,
 ) -> None:
     """Teach a trained model users it has not met, from the history that a benchmark holds of them.
 
@@ -26,12 +33,14 @@ def adapt(
         One user's id. By default every user who has a history.
     output
         Where to write the model that knows them. By default in place.
+    method
+        The method that it was trained with, where that is a file of your own, such as `./mine.py:Mine`.
     data
         Folder of data sets that palate does not ship [default: $PALATE_DATA].
     """
     from palate.data import load_benchmark
     from palate.personal import adapt_users, load_personal
 
-    known = adapt_users(load_personal(model), load_benchmark(benchmark, data_dir=data), user)
+    known = adapt_users(load_personal(model, method=method), load_benchmark(benchmark, data_dir=data), user)
     written = known.save(output or model)
     print(printable(f"{written} now knows {len(known.users):,} users"))  # noqa: T201

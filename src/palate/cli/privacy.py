@@ -20,7 +20,7 @@ def attack(
     benchmark: str,
     /,
     *,
-    method: str = "per-user",
+    method: str | None = None,
     model: Path | None = None,
     features: str = "minilm+traits",
     shadows: int = 16,
@@ -35,7 +35,8 @@ def attack(
     benchmark
         Name or path of a benchmark: the people among whom members are to be found.
     method
-        The kind of model to attack, such as `per-user` or `bradley-terry,epsilon=1`.
+        The kind of model to attack, such as `bradley-terry,epsilon=1` [default: `per-user`]. With `--model`, the
+        method that it was trained with, where that is a file of your own.
     model
         A trained model: attack its kind, with its settings, and say what its file gives away.
     features
@@ -50,9 +51,9 @@ def attack(
     from palate.privacy import attack as measure
 
     if model is not None:
-        target = target_of(model)
+        target = target_of(model, method)
     else:
-        name, privacy = parse_method(method)
+        name, privacy = parse_method(method or "per-user")
         target = Target(method=name, features=features, privacy=privacy)
     loaded = load_benchmark(benchmark, data_dir=options.data)
     with progress_bar(show=not options.json) as progress:

@@ -81,7 +81,15 @@ def train(
         Draw the noise from a seed, so that a figure can be reproduced. Such models are not private.
     """
     from palate.cli._show import measure_and_show, show_general
-    from palate.personal import METHODS, TUNED, epsilons, findings_on_models, privacy_curve, private_specs
+    from palate.personal import (
+        METHODS,
+        TUNED,
+        epsilons,
+        findings_on_models,
+        personal_spec,
+        privacy_curve,
+        private_specs,
+    )
     from palate.personal import train as measure
 
     methods = method or ["per-user"]
@@ -106,7 +114,12 @@ def train(
     if asked:
         _curve(summary, privacy_curve(summary, named, asked, delta, noise_seed), show=not run.json)
     models = Path(summary.run) / "models"
-    kept = [f"personal:{folder}" for folder in sorted(models.iterdir()) if (folder / "model.json").is_file()]
+    trained_with = {Path(name).name: name for name in named}
+    kept = [
+        personal_spec(folder, trained_with.get(folder.name, folder.name))
+        for folder in sorted(models.iterdir())
+        if (folder / "model.json").is_file()
+    ]
     show_general(general, run, summary.run, benchmark, kept)
     if not run.json:
         for finding in findings_on_models(models):

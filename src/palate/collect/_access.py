@@ -24,7 +24,7 @@ from sqlalchemy import Connection, select
 from palate.collect._database import Store, new_id, now
 from palate.collect._project import Project
 from palate.collect._tables import invitations, participants, sessions
-from palate.records import PalateError
+from palate.records import PalateError, new_file
 
 Role = Literal["owner", "reviewer", "annotator"]
 KEY_VARIABLE = "PALATE_COLLECT_KEY"
@@ -88,7 +88,7 @@ def project_keys(project: Project) -> Keys:
 
 def _make_key(file: Path) -> None:
     draft = file.with_name(f".{file.name}.{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+    with new_file(draft, 0o600) as stream:
         stream.write(secrets.token_hex(32).encode() + b"\n")
     try:
         file.hardlink_to(draft)  # of two processes, both then use whichever came first

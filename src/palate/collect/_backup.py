@@ -25,7 +25,7 @@ from palate.collect._forget import note_forgotten
 from palate.collect._project import Project
 from palate.collect._tables import metadata, sessions
 from palate.data import unpack
-from palate.records import PalateError
+from palate.records import PalateError, new_file
 
 FORMAT = 1
 
@@ -37,7 +37,7 @@ def backup(project: Project, store: Store, file: Path) -> dict[str, int]:
     digest = hashlib.sha256()
     try:
         with (
-            os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as raw,
+            new_file(draft, 0o600) as raw,
             gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) as stream,
             store.reading() as connection,
         ):

@@ -109,7 +109,7 @@ def add_team(app: FastAPI, context: Context) -> None:
             if folder.name == name and is_export(folder):
                 content = io.BytesIO()
                 with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-                    for file in sorted(one for one in folder.rglob("*") if one.is_file()):
+                    for file in sorted(one for one in folder.rglob("*") if one.is_file() and not one.is_symlink()):
                         archive.write(file, file.relative_to(folder))
                 headers = {"content-disposition": f'attachment; filename="{name}.zip"'}
                 content.seek(0)  # in pieces, each of which a slow client has a minute for

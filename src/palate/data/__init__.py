@@ -23,7 +23,7 @@ from palate.data._pairs import pairs_from_completions
 from palate.data._published import is_nobody
 from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
 from palate.data._summary import BenchmarkSummary, summarise
-from palate.data._unpack import unpack
+from palate.data._unpack import too_large, unpack, unpacked_limit
 from palate.data._wire import json_schemas, normalise_date
 
 __all__ = [
@@ -74,7 +74,9 @@ __all__ = [
     "scrub",
     "summarise",
     "text_key",
+    "too_large",
     "unpack",
+    "unpacked_limit",
     "upload",
     "write_benchmark",
 ]

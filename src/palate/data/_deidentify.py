@@ -17,7 +17,18 @@ from typing import TypeVar
 import msgspec
 import platformdirs
 
-from palate.records import Aspect, Benchmark, Comparison, Completion, Judgement, PalateError, Post, Privileged, User
+from palate.records import (
+    Aspect,
+    Benchmark,
+    Comparison,
+    Completion,
+    Judgement,
+    PalateError,
+    Post,
+    Privileged,
+    User,
+    new_file,
+)
 
 Item = TypeVar("Item", Comparison, Completion)
 Write = Callable[[str], str]
@@ -248,9 +259,8 @@ def _kept_key(file: Path) -> bytes:
 def _make_key(file: Path) -> None:
     """Write the whole key under another name first: of two processes, both then use whichever came first."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
+        with new_file(draft, 0o600) as stream:
             stream.write(secrets.token_hex(32).encode() + b"\n")
         with suppress(FileExistsError):
             file.hardlink_to(draft)

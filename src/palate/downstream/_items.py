@@ -30,6 +30,10 @@ class PromptItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     held_out: bool = True
     """False for what a policy was trained on."""
 
+    def __post_init__(self) -> None:
+        if self.preferred is not None and not 0 <= self.preferred < len(self.responses):
+            raise ValueError(f"preferred is {self.preferred}, and there are {len(self.responses)} responses")
+
 
 ITEMS = Ledger("items.jsonl", PromptItem, lambda line: line.id, about="items")
 

@@ -38,7 +38,14 @@ class HeldOutCallback(TrainerCallback):
                 "process, or save checkpoints and measure each: palate bon BENCHMARK --policy CHECKPOINT"
             )
         self._trainer, self._held_out, self._every = trainer, held_out, every
-        self.out = out or Path(trainer.args.output_dir or "runs") / "held-out"
+        output = Path(trainer.args.output_dir or "runs").resolve()
+        self.out = out or output.with_name(f"{output.name}-held-out")
+        """Beside what the trainer makes: `push_to_hub` sends all of that, and these are texts about people."""
+        if trainer.args.push_to_hub and self.out.resolve().is_relative_to(output):
+            raise PalateError(
+                f"{self.out} lies in the trainer's output folder, which push_to_hub sends to the hub with all that "
+                "held-out users were asked and shown. Name another folder with out, or leave it out"
+            )
         self.curve: list[HeldOutScore] = []
         """What was measured so far."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.evaluation._run import ITEMS, RATINGS, RatedItem, RatingLine, Settings, in_benchmark_order
-from palate.records import Rating
+from palate.records import PalateError, Rating
 from palate.rewards import read_again
 from palate.runs import VIEWS, Run, ViewLine
 from palate.stats import (
@@ -141,6 +141,11 @@ class Ratings:
                 gone.add(line.item)
             elif key in tallies:
                 rating = _read_again(line, items[place], run.settings.seed) if again else line.rating
+                if not _fits(rating, items[place]):
+                    raise PalateError(
+                        f"{run.folder / RATINGS.name}: {line.rm} rates item {line.item[:80]!r} otherwise than with one "
+                        f"number for each of its {len(items[place].responses)} responses. Put the file back from a copy"
+                    )
                 tallies[key].add(place, items[place].preferred, rating)
                 if line.item in browsed:
                     kept[key][line.item, line.draw] = rating
@@ -264,6 +269,14 @@ class Ratings:
     def count_users(self, where: NDArray[np.bool_]) -> int:
         """How many users these items belong to."""
         return len(np.unique(self.users[where]))
+
+
+def _fits(rating: Rating, item: RatedItem) -> bool:
+    """Whether a rating, which may come from a stranger, can be one of this item."""
+    count = len(item.responses)
+    return all(numbers is None or len(numbers) == count for numbers in (rating.scores, rating.probabilities)) and (
+        rating.verdicts is None or len(rating.verdicts) % 2 == 0
+    )
 
 
 def browsed_items(items: Sequence[RatedItem]) -> list[RatedItem]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -28,8 +28,8 @@ class Settings(ViewedSettings, frozen=True, kw_only=True):
     """The resolved settings of an evaluation."""
 
     kind: Literal["eval"] = "eval"
-    models: list[ModelSettings]
-    views: list[ViewSpec]
+    models: Annotated[list[ModelSettings], msgspec.Meta(min_length=1)]
+    views: Annotated[list[ViewSpec], msgspec.Meta(min_length=1)]
     baseline: str | None = None
     """The label of the impersonal model that the others of a training run are measured against."""
     split: str | None = None
@@ -58,6 +58,10 @@ class RatedItem(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaul
     """The user's demographics that have one value each."""
     known: int | None = None
     """How many judgements of this user the trained models could learn from, in runs of `palate train`."""
+
+    def __post_init__(self) -> None:
+        if len(self.responses) < 2 or not 0 <= self.preferred < len(self.responses):
+            raise ValueError(f"preferred is {self.preferred}, and there are {len(self.responses)} responses")
 
 
 class RatingLine(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):

@@ -37,8 +37,8 @@ def held_out_callback(
 
     Held out are the users of the benchmark whose ids are not in the column `user_id` of the training data, or those
     of `users`. A prompt that is trained on as somebody else's is left out. `reward_model` under `view` is compared
-    with the critic. Each state of the policy becomes a best-of-N run in `out` [default: `held-out` in the trainer's
-    output folder].
+    with the critic. Each state of the policy becomes a best-of-N run in `out` [default: beside the trainer's output
+    folder, with `-held-out` after its name].
     """
     from palate.downstream._trainer_callback import HeldOutCallback
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import zipfile
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from palate.data import too_large, unpacked_limit
 from palate.evaluation import EVALUATION, RATINGS, RatingLine, Settings, Summary, rated_item
 from palate.leaderboard._entries import IMPORTED
 from palate.records import Benchmark, Comparison, PalateError, Rating
@@ -154,9 +157,13 @@ def _flat(value: object) -> str:
 def _scores(row: dict[str, Any], item: Comparison) -> Rating | str:
     values = [row["scores_chosen"], row["scores_rejected"]]
     values = [value[0] if isinstance(value, list) and len(value) == 1 else value for value in values]
-    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
-        return f"scores are {values[0]!r} and {values[1]!r}; they must be numbers"
+    if not all(map(_is_score, values)):
+        return f"scores are {repr(values[0])[:40]} and {repr(values[1])[:40]}; they must be numbers, and finite"
     return Rating(scores=values if item.preferred == 0 else values[::-1])
+
+
+def _is_score(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _json_lines(file: Path, content: bytes) -> Iterable[tuple[int, dict[str, Any]]]:
@@ -165,7 +172,7 @@ def _json_lines(file: Path, content: bytes) -> Iterable[tuple[int, dict[str, Any
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise PalateError(
                 f"{file}, line {number}: not JSON: {error}. This reads reward-bench's *_outputs.jsonl and inspect_ai's "
                 ".eval and .json"
@@ -187,19 +194,25 @@ def _inspect(file: Path, content: bytes, benchmark: Benchmark) -> _Results:
     items = {item.id: item for item in benchmark.comparisons}
     ratings: dict[str, Rating] = {}
     faults: list[str] = []
-    for sample in samples:
-        name = str(sample.get("id"))
+    for number, sample in enumerate(samples, start=1):
+        name = str(sample.get("id")) if isinstance(sample, dict) else ""
         item = items.get(name)
         if item is None:
             faults.append(f"sample {name!r}: {benchmark.card.name} has no item of this id")
         elif name in ratings:
             faults.append(f"sample {name!r} is there twice; palate rates an item once, so use one epoch")
-        elif isinstance(rating := _choice(sample, item), str):
-            faults.append(f"sample {name!r}: {rating}")
         else:
-            ratings[name] = rating
+            try:
+                rating = _choice(sample, item)
+            except (AttributeError, LookupError, TypeError, RecursionError):
+                rating = f"it is not as inspect_ai writes samples (number {number})"
+            if isinstance(rating, str):
+                faults.append(f"sample {name!r}: {rating}")
+            else:
+                ratings[name] = rating
     _refuse(file, faults)
-    model = log.get("eval", {}).get("model")
+    about = log["eval"]
+    model = about.get("model") if isinstance(about, dict) else None
     return _Results("inspect_ai", model if isinstance(model, str) else None, ratings)
 
 
@@ -209,15 +222,27 @@ def _inspect_log(file: Path, content: bytes) -> dict[str, Any]:
             log = json.loads(content)
         else:
             with zipfile.ZipFile(file) as archive:
+                limit = unpacked_limit(len(content))
+                if sum(member.file_size for member in archive.infolist()) > limit:  # no more than it says is read
+                    raise too_large(file, limit)
                 log = json.loads(archive.read("header.json"))
                 names = sorted(name for name in archive.namelist() if name.startswith("samples/"))
                 log["samples"] = [json.loads(archive.read(name)) for name in names]
-    except (ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise PalateError(f"{file} cannot be read as a log of inspect_ai: {error}") from error
     except NotImplementedError as error:
         raise PalateError(
             f"{file} is packed in a way that this Python cannot read. Convert it first: inspect log convert --to json"
         ) from error
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        OSError,
+        EOFError,
+        RuntimeError,
+        zlib.error,
+        zipfile.BadZipFile,
+    ) as error:
+        raise PalateError(f"{file} cannot be read as a log of inspect_ai: {error}") from error
     if not isinstance(log, dict) or "eval" not in log:
         raise PalateError(f"{file} is not a log of inspect_ai: it has no key 'eval'")
     return log

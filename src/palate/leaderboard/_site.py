@@ -209,7 +209,8 @@ def _drafts(folder: Path) -> Iterator[Path]:
     """A folder beside the site's data, which takes its place when all is well, and is gone otherwise."""
     draft = folder / f".data-{os.getpid()}"
     try:
-        draft.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
         yield draft
     except OSError as error:
         raise PalateError(

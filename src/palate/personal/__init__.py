@@ -15,7 +15,16 @@ from palate.personal._files import (
 from palate.personal._folds import Fold, make_folds, units
 from palate.personal._lora import LoraModel
 from palate.personal._lora_classifier import LoraSettings
-from palate.personal._method import METHODS, TUNED, Method, MethodSettings, method_type
+from palate.personal._method import (
+    METHODS,
+    TUNED,
+    Method,
+    MethodSettings,
+    method_of_file,
+    method_type,
+    personal_spec,
+    refuse_code_of_members,
+)
 from palate.personal._model import PersonalModel
 from palate.personal._pairs import Known, Pairs
 from palate.personal._private import (
@@ -71,11 +80,14 @@ __all__ = [
     "load_personal",
     "make_folds",
     "measure_cost",
+    "method_of_file",
     "method_type",
     "parse_method",
+    "personal_spec",
     "privacy_curve",
     "private_specs",
     "read_choices",
+    "refuse_code_of_members",
     "reproduce",
     "spent_by_models",
     "state_of",

@@ -115,6 +115,13 @@ class Features:
         within = raw.clip(standard.low, standard.high) if edges else raw
         return ((within - standard.centre) * standard.scale).astype(np.float32)
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether what was kept of the standard is not that of these encoders."""
+        return self._standard is None or any(
+            one.shape != (self.dimensions,) or bool(np.isnan(one).any()) for one in self._standard
+        )
+
     def without_edges(self) -> None:
         """For a standard that comes from other texts than those of the training: their edges are not its edges."""
         self.restore({name: rows for name, rows in self.tensors().items() if name not in EDGES})

@@ -102,15 +102,19 @@ def read_model(folder: Path) -> tuple[ModelFile, ModelTensors]:
     except (msgspec.DecodeError, OSError, RecursionError, SafetensorError) as error:
         raise PalateError(f"the model in {folder} cannot be read: {error}") from error
     states: list[torch.Tensor] = []
-    if "users.states" in tensors:
-        states = list(torch.split(tensors["users.states"], tensors["users.lengths"].tolist()))
+    try:
+        if "users.states" in tensors:
+            states = list(torch.split(tensors["users.states"], tensors["users.lengths"].tolist()))
+        trained: list[int] = tensors["trained"].tolist()
+    except (LookupError, RuntimeError, TypeError) as error:
+        raise PalateError(f"the model in {folder} is damaged ({error}). Copy it again, or train it again") from error
     if len(states) != len(kept.users):
         raise PalateError(f"the model in {folder} is damaged: {len(kept.users)} users, {len(states)} states")
     return kept, ModelTensors(
         shared={name.removeprefix("shared."): one for name, one in tensors.items() if name.startswith("shared.")},
         features={name: one.numpy() for name, one in tensors.items() if name.startswith("features.")},
         states=states,
-        trained=tensors["trained"].tolist(),
+        trained=trained,
     )
 
 

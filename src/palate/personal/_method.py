@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -141,6 +142,31 @@ def method_type(name: str) -> type[Method]:
     if not (isinstance(found.target, type) and issubclass(found.target, Method)):
         raise PalateError(f"{name} is no method: it has to be a class that extends palate.personal.Method")
     return found.target
+
+
+def method_of_file(folder: Path, said: str, named: str | None = None) -> str:
+    """The method of a model in a folder, which may come from a stranger: a file of code is run only if you name it."""
+    if not METHODS.is_file(said):
+        if named not in (None, said):
+            raise PalateError(f"{folder} was trained with the method {said}, not with {named}")
+        return said
+    if named is None:
+        raise PalateError(
+            f"{folder} was trained with a method in a file of code, {said}, which is not run because a model says so. "
+            f"If you trust that file, name it yourself: personal:{folder},method={said}, or --method {said}"
+        )
+    return named
+
+
+def refuse_code_of_members(folder: Path, settings: MethodSettings) -> None:
+    """The same for the methods that a method is made of."""
+    for name in getattr(settings, "members", ()):
+        method_of_file(folder, name)
+
+
+def personal_spec(folder: Path, method: str) -> str:
+    """How a reward model is named that was trained with this method, as for `--rm`."""
+    return f"personal:{folder},method={method}" if METHODS.is_file(method) else f"personal:{folder}"
 
 
 def plug_in_source(name: str) -> str:

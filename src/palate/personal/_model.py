@@ -14,7 +14,15 @@ from palate.engine import require
 from palate.personal._features import Features
 from palate.personal._files import ModelFile, ModelTensors, mark, read_model, write_model
 from palate.personal._folds import units
-from palate.personal._method import OWN_CHOICE, Method, MethodSettings, method_type, plug_in_source
+from palate.personal._method import (
+    OWN_CHOICE,
+    Method,
+    MethodSettings,
+    method_of_file,
+    method_type,
+    plug_in_source,
+    refuse_code_of_members,
+)
 from palate.personal._pairs import (
     Choice,
     Known,
@@ -30,7 +38,7 @@ from palate.personal._pairs import (
 )
 from palate.personal._private import PrivacySettings, learn_privately, standardise_publicly
 from palate.personal._tune import inner_splits, tune
-from palate.records import Ask, Comparison, Judgement, PalateError, Rating, User, View
+from palate.records import Ask, Comparison, Judgement, PalateError, Rating, User, View, describe_error
 
 if TYPE_CHECKING:
     import torch
@@ -38,6 +46,8 @@ if TYPE_CHECKING:
 
 State = TypeVar("State")
 Shown = TypeVar("Shown")
+UNFIT = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What methods raise over settings and numbers that do not fit together."""
 UNKNOWN = "impersonal: the model knows nothing of this user"
 EMPTY = "impersonal: the view shows nothing of this user"
 
@@ -230,24 +240,50 @@ class PersonalModel:
         )
 
     @classmethod
-    def load(cls, folder: str | Path) -> PersonalModel:
-        """A model that was saved; refused where its features are not the same any more."""
+    def load(cls, folder: str | Path, *, method: str | None = None) -> PersonalModel:
+        """A model that was saved; refused where its features are not the same any more.
+
+        `method` names the method where that is a file of code, which is not run because a model says so.
+        """
         kept, tensors = read_model(Path(folder))
-        model = cls(kept.method, features=kept.features, seed=kept.seed)
+        model = cls(method_of_file(Path(folder), kept.method, method), features=kept.features, seed=kept.seed)
         if model.features.fingerprint != kept.features_fingerprint:
             raise PalateError(
                 f"{folder} was trained with other features than {kept.features!r} gives here: the encoder's files "
                 "have changed. Use the encoder it was trained with, or train it again."
             )
-        model.features.restore(tensors.features)
-        settings = msgspec.convert(kept.settings, model._kind.settings_type)
-        model._method = model._kind(settings, model.features.blocks)
-        model._method.shared.update(tensors.shared)
-        model._method.about.update(kept.about)
-        model._states = dict(zip(kept.users, tensors.states, strict=True))
-        model._trained = set(tensors.trained)
-        model.chosen_by = kept.chosen_by
+        try:
+            settings = msgspec.convert(kept.settings, model._kind.settings_type)
+            refuse_code_of_members(Path(folder), settings)
+            model._restore(kept, tensors, settings)
+        except (*UNFIT, msgspec.ValidationError) as error:
+            raise PalateError(
+                f"the model in {folder} is damaged ({describe_error(error)}). Copy it again, or train it again"
+            ) from error
         return model
+
+    def _restore(self, kept: ModelFile, tensors: ModelTensors, settings: MethodSettings) -> None:
+        self.features.restore(tensors.features)
+        self._method = self._kind(settings, self.features.blocks)
+        self._method.shared.update(tensors.shared)
+        self._method.about.update(kept.about)
+        self._states = dict(zip(kept.users, tensors.states, strict=True))
+        self._trained = set(tensors.trained)
+        self.chosen_by = kept.chosen_by
+        self._try_out()
+
+    def _try_out(self) -> None:
+        """Rate two texts for nobody, and for a user of each shape of state: what fits together does so for all."""
+        import torch
+
+        numbers = [*self.method.shared.values(), *self._states.values()]
+        if any(bool(torch.isnan(one).any()) for one in numbers) or self.features.is_damaged:
+            raise ValueError("numbers are missing from it")
+        rows = torch.zeros(2, self.features.dimensions)
+        with torch.no_grad():
+            for state in (self.method.nobody(), *{tuple(one.shape): one for one in self._states.values()}.values()):
+                if self.method.reward(rows, state).shape != (2,):
+                    raise ValueError("it does not give a number for each text")
 
 
 def states_of(

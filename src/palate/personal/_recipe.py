@@ -125,11 +125,15 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         return model.fit(comparisons, users, settings, privacy)
 
 
-def load_personal(folder: str | Path) -> TrainedModel:
-    """The trained model in a folder, as `--rm personal:FOLDER` calls it; `latest` may stand for the newest run."""
+def load_personal(folder: str | Path, *, method: str | None = None) -> TrainedModel:
+    """The trained model in a folder, as `--rm personal:FOLDER` calls it; `latest` may stand for the newest run.
+
+    `method` names the method where that is a file of your own.
+    """
     folder = find_in_run(folder)
-    tuned: dict[str, type[TrainedModel]] = {"lora": LoraModel, "user-tokens": UserTokensModel}
-    return tuned.get(describe_model(Path(folder)).method, PersonalModel).load(folder)
+    tuned: dict[str, type[TunedModel]] = {"lora": LoraModel, "user-tokens": UserTokensModel}
+    kind = tuned.get(describe_model(Path(folder)).method)
+    return PersonalModel.load(folder, method=method) if kind is None else kind.load(folder)
 
 
 def adapt_users(model: TrainedModel, benchmark: Benchmark, user: str | None = None) -> TrainedModel:

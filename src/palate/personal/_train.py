@@ -191,7 +191,9 @@ def _keep_models(
         with run.writing() as writer:
             if name not in writer.keys(COSTS):
                 tell(f"measuring what a user costs {name}")
-                writer.add(COSTS, [measure_cost(name, load_personal(finished), benchmark)])
+                writer.add(
+                    COSTS, [measure_cost(name, load_personal(finished, method=parse_method(name)[0]), benchmark)]
+                )
 
 
 def _check_curve(users_curve: Sequence[int], protocol: str, most: int) -> None:

@@ -289,7 +289,9 @@ def _carry_out(place: Place, journal: Journal) -> Place:
     before = {change.path: change.before for change in (*done.files, *place.files)}
     changes = [FileChange(path=name, before=hash, after=sha256(Path(name))) for name, hash in before.items()]
     changed = [change for change in changes if change.before != change.after or Path(change.path) in _reports(place)]
-    return msgspec.structs.replace(place, erased=erased, files=changed)
+    found = done.left if place.kind == "run" else []  # whether its reports could be made again was not known before
+    left = list(dict.fromkeys([*place.left, *found]))
+    return msgspec.structs.replace(place, erased=erased, files=changed, left=left)
 
 
 def _gather(

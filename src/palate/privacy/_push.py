@@ -28,7 +28,7 @@ from palate.privacy._rewrite_lines import read_rows
 from palate.privacy._run_folder import named_in
 from palate.records import Benchmark, PalateError, without_folders
 from palate.report import count
-from palate.runs import Item, Run, find_run, open_run, report_files
+from palate.runs import Item, Run, find_run, open_run, report_files, settings_for_others
 
 FILES = ("users.jsonl", "comparisons.jsonl", "completions.jsonl", "card.json")
 
@@ -209,20 +209,9 @@ def _people(run: Run[Any]) -> set[str]:
 
 
 def _settings_to_send(content: bytes) -> bytes:
-    """Settings without folders of this machine, which may hold its owner's name; models keep their own names."""
-
-    def shortened(value: Any) -> Any:
-        if isinstance(value, str):
-            return without_folders(value)
-        if isinstance(value, list):
-            return list(map(shortened, value))
-        if isinstance(value, dict):  # a label is how ratings name their model
-            return {name: one if name == "label" else shortened(one) for name, one in value.items()}
-        return value
-
+    """`settings.json` without folders of this machine."""
     read = msgspec.json.decode(content)
-    card = read["settings"]["benchmark"]
-    new = shortened(read["settings"]) | {"benchmark": card | {"source": without_folders(card["source"])}}
+    new = settings_for_others(read["settings"])
     if new == read["settings"]:
         return content
     return msgspec.json.format(msgspec.json.encode(read | {"settings": new}), indent=2) + b"\n"

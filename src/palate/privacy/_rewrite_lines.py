@@ -155,7 +155,8 @@ def _rows(file: Path) -> Iterator[tuple[bytes, Row | None]]:
 
 def dropped_lines(folder: Path) -> dict[Path, int]:
     """Files of lines that a repair dropped, with how many of them are still to be read there."""
-    return {file: sum(map(bool, file.read_bytes().splitlines())) for file in sorted(folder.glob("*.jsonl.bad"))}
+    files = (file for file in sorted(folder.glob("*.jsonl.bad")) if file.is_file())
+    return {file: sum(map(bool, file.read_bytes().splitlines())) for file in files}
 
 
 def refuse_read_only(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ import msgspec
 from palate.privacy._person import Person, quotation_search
 from palate.privacy._places import Kind, Place, Renaming, Tally, erase_dropped_lines
 from palate.privacy._rewrite_lines import FileChange, Row, each_row, mentions, remove_drafts, rewrite, sha256
-from palate.runs import BAD, COMMAND, FINISHED, About, Ledger, Run, locked, open_run, write_report
+from palate.runs import BAD, COMMAND, FINISHED, About, Ledger, Run, locked, open_run, report_files, write_report_files
 from palate.runs import REPORTS as WRITTEN_REPORTS
 
 REPORTS = (*WRITTEN_REPORTS, FINISHED)
@@ -23,6 +24,10 @@ NAMES = frozenset(
     {"id", "user_id", "item", "rm", "view", "policy_view", "key", "twin", "group", "stranger", "neighbours", "parts"}
 )
 """Fields that hold names, and no text of anybody."""
+NOT_REMADE = (
+    "{folder}: its reports were removed and cannot be made again ({why}); what palate report {folder} says of it may "
+    "quote others, and is not repeated here"
+)
 ViewKey = tuple[str, str, int]
 
 
@@ -120,22 +125,29 @@ class _Erasure:
             reports = reports_of(run) if any(self._after.values()) else {}
         if write:
             names = [ledger.name for ledger in run.ledgers]
-            remove_drafts(run.folder, [*REPORTS, *names, *(name + BAD for name in names)])
+            remove_drafts(run.folder, [*REPORTS, COMMAND, *names, *(name + BAD for name in names)])
             for report in reports:
                 report.unlink(missing_ok=True)
         made_last_first = run.ledgers[::-1]
         for ledger in sorted(made_last_first, key=lambda ledger: ledger.about == "items"):
             tally.changed(_rewrite_as(run.folder / ledger.name, self._after[ledger.name], write=write))
-        tally.files += remake_reports(run, reports, write=write)
+        files, left = remake_reports(run, reports, write=write)
+        tally.files += files
         tally.changed(self._forget_command(write=write))
         erase_dropped_lines(run.folder, tally, write=write)
         kind: Kind = "samples" if run.experiment.kind == "samples" else "run"
-        return tally.place(kind, run.folder, run.experiment.left_after_forgetting(run)), self._texts
+        left += run.experiment.left_after_forgetting(run)
+        return tally.place(kind, run.folder, left), self._texts
 
     def _forget_command(self, *, write: bool) -> FileChange | None:
         """The command line goes where it names the person; the settings say the rest."""
         file = self._run.folder / COMMAND
-        if not file.is_file() or not any(name in file.read_text("utf-8", "replace") for name in self._person.ids):
+        if not file.is_file():
+            return None
+        line = file.read_text("utf-8", "replace")
+        with suppress(ValueError):  # a quote inside a name is written as several characters
+            line += "\n".join(shlex.split(line))
+        if not any(name in line for name in self._person.ids):
             return None
         self._counts["command lines"] += 1
         before = sha256(file)
@@ -211,13 +223,21 @@ def reports_of(run: Run[Any]) -> dict[Path, str | None]:
     return {run.folder / name: sha256(run.folder / name) for name in REPORTS if (run.folder / name).is_file()}
 
 
-def remake_reports(run: Run[Any], before: Mapping[Path, str | None], *, write: bool) -> list[FileChange]:
-    """Rebuild removed reports from what is left, where any item is."""
+def remake_reports(
+    run: Run[Any], before: Mapping[Path, str | None], *, write: bool
+) -> tuple[list[FileChange], list[str]]:
+    """Rebuild removed reports from what is left, where any item is; in words, why they cannot be."""
+    left = []
     if write and before:
-        parts = (run, *map(open_run, run.experiment.parts(run)))
-        if any(True for part in parts for _ in owners(part)):
-            write_report(run, run.experiment.summarise(run))
-    return [FileChange(path=str(file), before=content, after=sha256(file)) for file, content in before.items()]
+        try:
+            parts = (run, *map(open_run, run.experiment.parts(run)))
+            has_items = any(True for part in parts for _ in owners(part))
+            files = report_files(run, run.experiment.summarise(run))[1] if has_items else {}
+        except Exception as error:  # a run that nobody can sum up must not keep the person for ever
+            left.append(NOT_REMADE.format(folder=run.folder, why=type(error).__name__))
+        else:
+            write_report_files(run, files)
+    return [FileChange(path=str(file), before=content, after=sha256(file)) for file, content in before.items()], left
 
 
 def shown_by(row: Row) -> ViewKey:

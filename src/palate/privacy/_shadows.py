@@ -20,8 +20,10 @@ from palate.personal import (
     PrivacySettings,
     describe_model,
     learn_privately,
+    method_of_file,
     method_type,
     read_choices,
+    refuse_code_of_members,
 )
 from palate.privacy._membership import Floats, Leak, Truth, likelihood_ratios, measure
 from palate.records import Benchmark, PalateError
@@ -182,12 +184,17 @@ def _distances(method: Method, members: Sequence[Known], everybody: Sequence[Kno
     return found
 
 
-def target_of(folder: Path) -> Target:
-    """The kind of a trained model: its method, features, settings and privacy."""
+def target_of(folder: Path, named: str | None = None) -> Target:
+    """The kind of a trained model: its method, features, settings and privacy.
+
+    `named` is its method where that is a file of code, which is not run because a model says so.
+    """
     kept = describe_model(folder)
+    method = method_of_file(folder, kept.method, named)
+    refuse_code_of_members(folder, msgspec.convert(kept.settings, method_type(method).settings_type))
     told = kept.about.get("privacy")
     privacy = None
     if isinstance(told, dict):
         chosen = {name: told[name] for name in ("epsilon", "delta", "clip", "rate", "steps") if name in told}
         privacy = msgspec.convert(chosen, PrivacySettings)
-    return Target(method=kept.method, features=kept.features, settings=kept.settings, privacy=privacy)
+    return Target(method=method, features=kept.features, settings=kept.settings, privacy=privacy)

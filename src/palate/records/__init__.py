@@ -6,6 +6,7 @@ from palate.records._cache import cache_folder, unfinished_erasures
 from palate.records._command import command_line, current_command, running_command
 from palate.records._critic import Critic, Draft, Grade
 from palate.records._errors import PalateError, describe_error
+from palate.records._new_file import new_file
 from palate.records._order import Dated, came_before
 from palate.records._people import Judgement, Post, User
 from palate.records._printable import escaped_json, printable, without_folders
@@ -43,6 +44,7 @@ __all__ = [
     "describe_error",
     "did_you_mean",
     "escaped_json",
+    "new_file",
     "parse_spec",
     "printable",
     "running_command",

@@ -89,13 +89,19 @@ class Registry(Generic[T]):
         """Whether a spec names what comes with palate; nothing is imported."""
         return parse_spec(text).name in self._entries
 
+    @staticmethod
+    def is_file(text: str) -> bool:
+        """Whether a spec names a file of code; it is not opened."""
+        name = parse_spec(text).name
+        return name.endswith(".py") or "/" in name
+
     def find(self, text: str) -> Found[T]:
         """What `name`, `name:argument,key=value` or `./file.py:Name,key=value` stands for; it is not called."""
         spec = parse_spec(text)
         if spec.name in self._entries:
             target = self._entries[spec.name][1]
             return Found(_imported(target) if isinstance(target, str) else target, BUILT_IN, spec)
-        if spec.name.endswith(".py") or "/" in spec.name:
+        if self.is_file(text):
             return self._in_file(spec)
         for point in _points(self.group).select(name=spec.name):
             try:

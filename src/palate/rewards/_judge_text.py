@@ -69,10 +69,11 @@ def clean(text: str) -> str:
     return _BULLET.sub("", own_words(cleaned.strip())).strip()
 
 
-_ECHO = re.compile(r"<<([0-9a-f]{12})\b.*?(?:\b\1>>|\Z)", re.S)
-_QUOTED = re.compile(r'"([^"\n]*)"|^ ?>[^\n]*$', re.M)
+_ECHO = re.compile(r"<<([0-9a-f]{12})\b.*?(?:\b\1>>|\Z)", re.S | re.I)
+# On one line between any two marks; over several where they stand as an opening and a closing one do.
+_QUOTED = re.compile(r'"([^"\n]*)"|(?<![\w"])"(?=\S)[^"]*(?<=\S)"(?!\w)|^ ?>[^\n]*$', re.M)
 _LONGEST_NAME = 3
-"""Words: `"Response A"` names a side, and more than this in quotation marks is what somebody else said."""
+"""Words: `"Response A"` names a side. More than this in quotation marks, or a label, is what somebody else said."""
 
 
 def own_words(text: str) -> str:
@@ -83,7 +84,11 @@ def own_words(text: str) -> str:
     """
     if _QUOTED.fullmatch(text) or text.startswith("{"):  # an answer in quotation marks, or as JSON
         return text
-    return _QUOTED.sub(lambda quote: quote[0] if quote[1] and len(quote[1].split()) <= _LONGEST_NAME else " ", text)
+    return _QUOTED.sub(lambda quote: quote[0] if _is_name(quote[1] or "") else " ", text)
+
+
+def _is_name(words: str) -> bool:
+    return 0 < len(words.split()) <= _LONGEST_NAME and ":" not in words
 
 
 def _one_spelling(text: str) -> str:

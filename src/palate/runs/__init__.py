@@ -27,6 +27,7 @@ from palate.runs._experiment import (
     spent_of,
     summary_fields,
     write_report,
+    write_report_files,
 )
 from palate.runs._finished import FINISHED
 from palate.runs._ledger import About, Appender, Keys, Ledger, Needs, bad_line, fault_of, locked, write_whole
@@ -51,7 +52,7 @@ from palate.runs._run import (
     kind_of,
     last_change,
 )
-from palate.runs._settings import HashedSettings, ModelSettings, environment, file_name
+from palate.runs._settings import HashedSettings, ModelSettings, environment, file_name, settings_for_others
 from palate.runs._setup import (
     Fingerprint,
     Item,
@@ -201,6 +202,7 @@ __all__ = [
     "sample_items",
     "seeded",
     "set_up",
+    "settings_for_others",
     "shard_items",
     "shard_parent",
     "shards_beside",
@@ -209,5 +211,6 @@ __all__ = [
     "told_within",
     "view_label",
     "write_report",
+    "write_report_files",
     "write_whole",
 ]

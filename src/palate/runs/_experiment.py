@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -324,12 +324,17 @@ def write_report(run: Run[Any], summary: RunSummary, *, users: bool = True) -> D
     Without `users`, none of them holds an item, a profile, an id or a number of a single user.
     """
     document, files = report_files(run, summary, users=users)
+    write_report_files(run, files)
+    return document
+
+
+def write_report_files(run: Run[Any], files: Mapping[str, bytes]) -> None:
+    """Write what `report_files` made into the run folder."""
     try:
         for name, content in files.items():
             write_whole(run.folder / name, content)
     except OSError as error:
         raise PalateError(f"cannot write the report to {run.folder}: {error.strerror or error}") from error
-    return document
 
 
 def known_summary(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -36,16 +37,18 @@ def file_hashes(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
     """The SHA-256 of each of these files, read a piece at a time."""
     found: dict[str, str | None] = {}
     for name in names:
-        try:
-            with (folder / name).open("rb") as stream:
-                found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
-        except OSError:
-            found[name] = None
+        found[name] = None
+        with suppress(OSError):
+            if (folder / name).is_file():
+                with (folder / name).open("rb") as stream:
+                    found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
     return found
 
 
 def read_finished(folder: Path) -> Finished | None:
     """What a folder says of itself, to be compared with what it holds; None where it says nothing that can be read."""
+    if not (folder / FINISHED).is_file():
+        return None
     try:
         return msgspec.json.decode((folder / FINISHED).read_bytes(), type=Finished)
     except (OSError, msgspec.DecodeError, RecursionError):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from palate.data import Digests, digest_of
-from palate.records import PalateError
+from palate.records import PalateError, new_file
 
 try:
     import fcntl
@@ -184,6 +184,8 @@ def scan_lines(
     """Every line but a torn last one, bad ones too; a line that repeats an earlier one is left out."""
     decoder = msgspec.json.Decoder(line)
     keys = Keys() if keys is None else keys
+    if file.exists() and not file.is_file():
+        raise PalateError(f"{file} is not a file. Put the file back from a copy.")
     earlier: dict[Hashable, tuple[int, int]] = {}
     try:
         with file.open("rb") as stream:
@@ -244,11 +246,11 @@ def _is_json(raw: bytes) -> bool:
 
 @contextmanager
 def locked(files: Iterable[Path]) -> Iterator[None]:
-    """Keep every other process from writing to these files, as far as they are there."""
+    """Keep every other process from writing to these files, as far as they are there. Nothing in them changes."""
     with ExitStack() as stack:
         for file in files:
             if file.is_file():
-                stack.enter_context(closing(Appender(file)))
+                stack.callback(os.close, _opened_alone(file, os.O_RDWR))
         yield
 
 
@@ -256,21 +258,32 @@ class AnotherWriterError(PalateError):
     """Another process is writing to the run."""
 
 
+def _opened_alone(file: Path, flags: int) -> int:
+    """A descriptor of a file that no other process writes to until it is closed."""
+    descriptor = -1
+    try:
+        descriptor = os.open(file, flags, 0o644)
+        if fcntl:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if descriptor >= 0:
+            os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise AnotherWriterError(f"another process is writing to {file.parent}; wait for it, or stop it") from error
+        raise PalateError(
+            f"cannot write to {file}: {error.strerror or error}. Choose another place with --out."
+        ) from error
+    return descriptor
+
+
 class Appender:
     """Adds whole lines to a file, on the disk before `append` returns."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        try:
-            self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-            if fcntl:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise AnotherWriterError(f"another process is writing to {file.parent}; wait for it, or stop it") from error
-        except OSError as error:
-            raise PalateError(
-                f"cannot write to {file}: {error.strerror or error}. Choose another place with --out."
-            ) from error
+        if file.is_symlink():  # in a folder from a stranger it may lead to any file
+            raise PalateError(f"{file} is a link, and palate adds lines to files only. Put the file in its place.")
+        self._descriptor = _opened_alone(file, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self._drop_torn_line()
 
     def append(self, lines: Sequence[object]) -> None:
@@ -318,7 +331,7 @@ def write_whole(file: Path, content: bytes | Iterable[bytes]) -> None:
     """Write a file so that it is there in full or not at all; lines are written as they come."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        with draft.open("wb") as stream:
+        with new_file(draft) as stream:
             stream.writelines([content] if isinstance(content, bytes) else content)
             stream.flush()
             os.fsync(stream.fileno())

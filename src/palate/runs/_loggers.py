@@ -20,6 +20,7 @@ from palate.records import PalateError, Registry, describe_error
 from palate.report import Columns
 from palate.runs._experiment import RunSummary
 from palate.runs._run import Run
+from palate.runs._settings import settings_for_others
 
 PROJECT = "palate"
 _UNUSUAL = re.compile(r"[^\w .:/-]+")
@@ -32,7 +33,7 @@ class Logged(msgspec.Struct, frozen=True, kw_only=True):
     """The folder's name, which is made of the settings: the same run is logged to the same place."""
     folder: Path
     settings: Mapping[str, Any]
-    """As in settings.json."""
+    """As in settings.json, but for folders of this machine, of which the last part stays."""
     facts: Mapping[str, str]
     """The few settings by which runs are told apart."""
     numbers: Mapping[str, float]
@@ -48,11 +49,10 @@ class Logger(Protocol):
 
 def log_run(run: Run[Any], summary: RunSummary, loggers: Mapping[str, Logger]) -> list[str]:
     """Log the numbers of a run without its users; where each logger put them."""
-    settings = msgspec.to_builtins(run.settings)
     logged = Logged(
         name=run.folder.resolve().name,
         folder=run.folder,
-        settings=settings,
+        settings=settings_for_others(msgspec.to_builtins(run.settings)),
         facts={
             "kind": summary.kind,
             "benchmark": summary.benchmark,

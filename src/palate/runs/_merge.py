@@ -112,13 +112,13 @@ def _run_folders(folders: Sequence[Path]) -> list[Path]:
 
 def _open(folder: Path) -> _Opened:
     run, file = open_run(folder), folder / SHARD
-    try:
-        return _Opened(run, msgspec.json.decode(file.read_bytes(), type=ShardFile))
-    except FileNotFoundError:
+    if not file.is_file():
         raise PalateError(
             f"{folder} is no finished shard. Run its command with --shard again until it ends, then merge."
-        ) from None
-    except (OSError, msgspec.DecodeError) as error:
+        )
+    try:
+        return _Opened(run, msgspec.json.decode(file.read_bytes(), type=ShardFile))
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
         raise PalateError(f"{file} cannot be read: {error}. Run the command of this shard again.") from error
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -51,7 +51,7 @@ class RunSettings(HashedSettings, frozen=True, kw_only=True):
     kind: str
     benchmark: Card
     content_hash: str
-    seed: int
+    seed: Annotated[int, msgspec.Meta(ge=0)]
     palate: str = __version__
     format: int = FORMAT
 
@@ -310,7 +310,7 @@ def find_in_run(path: str | Path) -> Path:
 
 def last_change(folder: Path) -> float:
     """When anything was last added to a run, in seconds since 1970."""
-    return max(file.stat().st_mtime for file in (folder / "settings.json", *folder.glob("*.jsonl")))
+    return max(file.stat().st_mtime for file in (folder / "settings.json", *folder.glob("*.jsonl")) if file.is_file())
 
 
 def _maker(content: Content) -> Callable[[], Iterable[bytes]]:

@@ -6,8 +6,11 @@ import hashlib
 import platform
 import re
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import msgspec
+
+from palate.records import without_folders
 
 
 class HashedSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +36,27 @@ def file_name(text: str) -> str:
     'Ma-cuisine-t-1'
     """
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:40] or "run"
+
+
+def settings_for_others(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without folders of this machine, which may hold its owner's name; models keep their labels.
+
+    >>> settings_for_others({"spec": "hf:/home/ann/rm", "benchmark": {"name": "a/b", "source": "/home/ann/votes.csv"}})
+    {'spec': 'hf:rm', 'benchmark': {'name': 'a/b', 'source': 'votes.csv'}}
+    """
+
+    def shortened(value: Any) -> Any:
+        if isinstance(value, str):
+            return without_folders(value)
+        if isinstance(value, list):
+            return list(map(shortened, value))
+        if isinstance(value, dict):  # a label is how ratings name their model
+            return {name: one if name == "label" else shortened(one) for name, one in value.items()}
+        return value
+
+    card = settings["benchmark"]
+    found: dict[str, Any] = shortened(settings)
+    return found | {"benchmark": card | {"source": without_folders(card["source"])}}
 
 
 def environment() -> dict[str, str]:

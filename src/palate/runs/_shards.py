@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -25,6 +25,10 @@ Place = Callable[[Any], tuple[int, ...]]
 """Where a line stands in the ledger of a run that one process measures."""
 
 
+Counted = Annotated[int, msgspec.Meta(ge=1, le=999_999)]
+"""A number that a file may hold."""
+
+
 class Shard(msgspec.Struct, frozen=True):
     """One of several shares of a run.
 
@@ -32,8 +36,8 @@ class Shard(msgspec.Struct, frozen=True):
     Shard(number=3, of=8)
     """
 
-    number: int
-    of: int
+    number: Counted
+    of: Counted
 
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
@@ -48,7 +52,7 @@ class ShardFile(msgspec.Struct, frozen=True, kw_only=True):
     """What `shard.json` holds."""
 
     shard: Shard
-    batch: int
+    batch: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
     """The largest batch size of the reward models, which decides the order of ratings."""
     first: int = -1
     """Where the first items of the run end, which come before all others."""

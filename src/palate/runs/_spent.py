@@ -90,6 +90,8 @@ _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 def read_spent(folder: Path) -> RunSpent | None:
     """What is recorded of a run; None where nothing is, or where it cannot be read."""
+    if not (folder / SPENT).is_file():
+        return None
     try:
         return msgspec.json.decode((folder / SPENT).read_bytes(), type=RunSpent)
     except (OSError, msgspec.DecodeError, RecursionError):

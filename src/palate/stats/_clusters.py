@@ -12,6 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from palate.data import text_key
+from palate.records import PalateError
 from palate.stats._intervals import Crossed, Floats, cluster_totals
 
 Resample = Literal["auto", "users", "users-and-items"]
@@ -36,6 +37,11 @@ class OfUser(Protocol):
 
 def independent_clusters(items: Sequence[OfUser]) -> NDArray[np.intp]:
     """A code for each item's user, the same for users who share twins: they are not independent."""
+    if not items:
+        raise PalateError(
+            "this holds no items, so there is nothing to say: the people that it was about may all be erased. "
+            "Delete the folder, or make it again"
+        )
     users = np.unique([item.user_id for item in items], return_inverse=True)[1]
     place = {item.id: index for index, item in enumerate(items)}
     linked = [(i, place[item.twin]) for i, item in enumerate(items) if item.twin in place]

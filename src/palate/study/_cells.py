@@ -13,7 +13,7 @@ from palate.data import load_benchmark, pairs_from_completions
 from palate.downstream import BEST_OF_N, GUIDE, PPO, REACH, best_of_n, check_sketch, guide, make_critic, ppo, reach
 from palate.engine import in_process, open_by_spec
 from palate.evaluation import EVALUATION, evaluate
-from palate.personal import Recipe, describe_model, parse_method
+from palate.personal import Recipe, describe_model, parse_method, personal_spec
 from palate.records import Benchmark, PalateError
 from palate.rewards import load_reward_model
 from palate.runs import Experiment, Progress, file_name, prompts, sample_items, set_up
@@ -171,7 +171,7 @@ def run_cell(plan: Plan, cell: Cell, place: Workplace, benchmarks: Benchmarks, p
         )  # fmt: skip
         return Path(made.run).name
     model = next(one for one in plan.zoo if one.label == cell.model)
-    rm = model.rm if isinstance(model, Models) else f"personal:{model_folder(place, model.name)}"
+    rm = model.rm if isinstance(model, Models) else personal_spec(model_folder(place, model.name), model.method)
     views = views_of(measure, model)
     if isinstance(measure, Predictor):
         made = evaluate(benchmark, [rm], views, **common)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -12,6 +12,7 @@ from palate.records import PalateError, unknown_name
 Whose = Literal["own", "swapped", "twin", "co-annotator"]
 OTHERS: tuple[Whose, ...] = ("swapped", "twin", "co-annotator")
 """Views of somebody else: a stranger, whoever has the opposite label, somebody who judged the same pair."""
+MOST_STRANGERS = 1_000
 STRANGERS = 3
 """How many people an item is shown with, one after the other, where any of several would do."""
 
@@ -58,7 +59,7 @@ class ViewSpec(msgspec.Struct, frozen=True, kw_only=True):
     pieces: tuple[Piece, ...] = ()
     whose: Whose = "own"
     of: str | None = None
-    draws: int = 1
+    draws: Annotated[int, msgspec.Meta(ge=1, le=MOST_STRANGERS)] = 1
     """How many strangers each item is shown with; what they come to is averaged."""
 
     def shows(self, kind: str) -> bool:
@@ -80,8 +81,8 @@ def parse_view(text: str, *, strangers: int = STRANGERS) -> ViewSpec:
     """Read one view; `swapped`, `twin` and `co-annotator` need to name what is taken from somebody else."""
     name = text.strip()
     whose, colon, rest = name.partition(":")
-    if strangers < 1:
-        raise PalateError(f"the number of strangers is counted from 1; {strangers} was given")
+    if not 1 <= strangers <= MOST_STRANGERS:
+        raise PalateError(f"the number of strangers is from 1 to {MOST_STRANGERS:,}; {strangers} was given")
     if whose in OTHERS:
         if not colon:
             raise PalateError(f"the view {name!r} needs a profile view beside it, or say what to take: {name}:posts:5")
