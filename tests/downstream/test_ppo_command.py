@@ -24,7 +24,7 @@ from palate.downstream.ppo._summary import warnings_of
 from palate.downstream.ppo._watch import spark
 from palate.records import PalateError
 from palate.report import document_page
-from palate.runs import open_run
+from palate.runs import open_run, read_spent
 from tiny_models import TinyModels
 
 torch = pytest.importorskip("torch")
@@ -108,6 +108,8 @@ def test_from_one_end_to_the_other(tiny_models: TinyModels, place: Path, capsys:
     made = {file.name for file in run.iterdir()}
     reports = {"report.html", "report.md", "results.csv", "summary.json"}
     assert made == {*RAW[:-1], "seconds.jsonl", "spent.json", "policy", "command.txt", *reports}
+    spent = read_spent(run)
+    assert spent is not None and spent.times == 1  # training and test are one start of the command
     done(*words, "--json")
     said = capsys.readouterr().out
     summary = msgspec.json.decode(said, type=PpoSummary)
