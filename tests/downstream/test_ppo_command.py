@@ -165,10 +165,20 @@ def test_the_trained_policy_is_a_folder_like_any_other(tiny_models: TinyModels, 
     first = transformers.AutoModelForCausalLM.from_pretrained(tiny_models.causal())
     moved = [not torch.equal(a, b) for a, b in zip(model.parameters(), first.parameters(), strict=True)]
     assert any(moved)
+    assert not (Path(summary.run) / "report.html").exists()  # which the command writes, and longer training
     chained = ppo(
         "mini", f"{summary.run}/policy,device=cpu", "shortest", CRITIC, view="none", training=training, limit=40
     )
     assert chained.complete
+
+
+def test_the_page_of_longer_training_is_that_of_the_end(tiny_models: TinyModels, place: Path) -> None:
+    training = Training(steps=11, prompts=1, samples=2, tokens=2, minibatches=1, test_samples=1)
+    summary = ppo(
+        "mini", f"{tiny_models.causal()},device=cpu", "shortest", CRITIC, view="none", training=training, limit=20
+    )
+    written = msgspec.json.decode((Path(summary.run) / "summary.json").read_bytes())
+    assert written["complete"] and len(written["curve"]) == 11 and written["score"] is not None
 
 
 def test_killed_at_any_moment_it_goes_on_and_ends_bit_for_bit_the_same(

@@ -42,6 +42,7 @@ from palate.runs import (
     prompts,
     sample_items,
     set_up,
+    write_report,
 )
 from palate.runs._experiment import DEFAULT_READING
 from palate.views import resolve_views
@@ -156,7 +157,10 @@ def ppo(
     if group.is_main and not keep_policy:
         shutil.rmtree(policy_folder(run), ignore_errors=True)
     group.barrier()
-    return PPO.summarise(run)
+    summary = PPO.summarise(run)
+    if group.is_main and (run.folder / "report.html").exists():  # the page that was written while it was trained
+        write_report(run, summary)
+    return summary
 
 
 def _check(checkpoint_every: int, seed: int) -> None:
