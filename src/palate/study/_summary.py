@@ -322,7 +322,8 @@ def _about_size(found: Sequence[Agreement]) -> Iterator[Finding]:
     if not found:
         yield Finding("note", "nothing was both predicted and measured, so nothing can be compared")
         return
-    models = min((one.models for one in found if one.models), default=0)
+    several = [one.models for one in found if one.models > 1]  # of one entry alone there is no order
+    models = min(several or [one.models for one in found if one.models], default=0)
     if models < FEW_MODELS:
         limit = next(one.detectable.spearman for one in found if one.models == models)
         told = (
