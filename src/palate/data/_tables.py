@@ -19,7 +19,7 @@ from palate.data._draft import BenchmarkDraft, Fault, FieldError, Location, erro
 from palate.data._exchange import comparison_of
 from palate.data._files import Row, read_rows, suffix
 from palate.data._labels import TIE, Reading, UnknownLabelError, compare_scores, counted, label_reading
-from palate.data._wire import Id, identifier, when, write_moment
+from palate.data._wire import Id, identifier, table_date, write_moment
 from palate.records import Card, Judgement, User
 
 __all__ = ["NOBODY", "NO_USER", "OPTIONS", "Message", "is_table", "read_table", "render_turns", "turns_of"]
@@ -27,8 +27,6 @@ __all__ = ["NOBODY", "NO_USER", "OPTIONS", "Message", "is_table", "read_table", 
 NOBODY = "nobody-"
 """Begins the id of a row whose data name nobody: nothing about it is personal."""
 _MESSAGES = re.compile(r"""\s*\[\s*\{\s*["'](?:role|content)["']""")
-_DAY_FIRST = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})(?P<clock>.*)", re.ASCII)
-"""As in 14.5.2023. With slashes, nobody can tell the day from the month."""
 _LAST_ANSWER = "\n\nAssistant:"
 _MISSING = frozenset(["n/a", "#n/a", "nan", "null", "<na>"])
 """What programs write for a missing value. `NA` and `none` are not here: they may be a country and an answer."""
@@ -306,15 +304,14 @@ def _moment(value: object, field: str) -> str:
         return write_moment(value if value.tzinfo is None else value.astimezone(UTC))
     if isinstance(value, date):
         return value.isoformat()
-    if isinstance(value, str) and (parts := _DAY_FIRST.fullmatch(value.strip())):
-        value = f"{parts['year']}-{parts['month']:0>2}-{parts['day']:0>2}{parts['clock']}"
     if value == "":
         raise FieldError(field, "is empty; write 2023, 2023-05-14 or 2023-05-14T20:11:00Z")
     if not isinstance(value, str | int) or isinstance(value, bool):
         raise FieldError(field, "is not a date; write 2023, 2023-05-14 or 2023-05-14T20:11:00Z in every row")
-    moment = when(value, field)
-    assert moment is not None
-    return moment
+    try:
+        return table_date(f"{value:04d}" if isinstance(value, int) else value)
+    except (ValueError, OverflowError):
+        raise FieldError(field, f"{value!r} is not a date; write 2023, 2023-05-14 or 2023-05-14T20:11:00Z") from None
 
 
 def _texts(row: Row, columns: Columns) -> tuple[str, str, str]:
