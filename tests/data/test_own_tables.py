@@ -220,6 +220,11 @@ def test_a_table_of_unknown_columns_is_told_every_way_to_name_them(tmp_path: Pat
         load_benchmark(path)
     with pytest.raises(PalateError, match="Did you mean 'user'"):
         load_benchmark(f"{path},usr=Wer")
+    with pytest.raises(PalateError, match="no column 'Werr' for the user; cannot tell what this is"):
+        load_benchmark(f"{path},user=Werr,prompt=Frage")
+    (tmp_path / "head.csv").write_text("Wer;Frage\n")
+    with pytest.raises(PalateError, match=r"head\.csv: holds no rows"):
+        load_benchmark(tmp_path / "head.csv")
 
 
 def test_what_was_left_out_names_the_table_and_not_its_whole_spec(tmp_path: Path) -> None:

@@ -58,8 +58,9 @@ def measure_headroom(ratings: Ratings, scores: Sequence[tuple[str, str, Floats]]
     estimates = intervals(quantities, Resamples(ratings.n_clusters, seed=seed))
     named = dict(zip(parts, estimates, strict=False))
     for place, agreement, transformed in ((0, "with_others", SHARED), (2, "with_self", AGAIN)):
-        if agreement in named and named[agreement].value <= 0.5:
-            named |= {name: _at_the_edge(parts[name][0], named[agreement], place) for name in transformed}
+        agreed = named.get(agreement)
+        if agreed is not None and agreed.value <= 0.5:
+            named |= {name: _at_the_edge(parts[name][0], agreed, place) for name in transformed}
     again = named.get("with_self")
     sure = max(0.0, 2 * again.value - 1) if again else 0.0
     return Headroom(
