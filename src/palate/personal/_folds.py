@@ -146,7 +146,8 @@ def make_folds(benchmark: Benchmark, protocol: str = "seen", *, folds: int = 5, 
         if len(parts) == 1:
             raise PalateError(
                 f"{benchmark.card.name} cannot be split by 'unseen': users who share a twin stay together, and twins "
-                f"tie all {len(parts['1']):,} users to one another, so nobody is left to train on. The protocol seen can split it"
+                f"tie all {len(parts['1']):,} users to one another, so nobody is left to train on. The protocol seen "
+                "can split it"
             )
         found = _unseen(benchmark, parts, folds, seed)
     elif protocol == "leave-out:category":
