@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -58,20 +57,6 @@ class Forgetful(Mortal):
         raise MemoryError("no room for the weights")
 """
 EVAL = ("eval", "letters", "--rm", "./mine.py:Mortal", *VIEWS)
-
-
-@pytest.fixture(scope="module")
-def local_ray() -> Iterator[None]:
-    """One Ray for all tests; a command that finds one uses it and leaves it there."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        source, tests = Path(_cluster.__file__).parents[2], Path(__file__).parents[1]
-        patch.setenv("PYTHONPATH", f"{source}:{tests}")
-        ray.init(
-            address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=80 * 2**20
-        )
-        yield
-        ray.shutdown()
 
 
 def place(tmp_path: Path, name: str, *folders: str) -> Path:

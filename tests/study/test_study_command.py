@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -199,7 +200,10 @@ def test_a_cell_that_fails_does_not_stop_the_others_and_is_tried_again(tmp_path:
     assert "2 of 4 cells are there" in done.stderr
     assert [line.split()[0] for line in done.stderr.splitlines()[1:]] == ["3/4", "4/4"]
     assert "FAILED" not in done.stderr
-    assert (run / "cells.jsonl").read_bytes().startswith(before)
+    after = (run / "cells.jsonl").read_bytes().splitlines()
+    assert {*before.splitlines()} < {*after}
+    names = [msgspec.json.decode(line)["cell"] for line in after]
+    assert names == ["bench | shy", "bench | random", "best of 3 | shy", "best of 3 | random"]  # as the plan has them
     done = palate("study", "plan.toml", "--json", cwd=tmp_path)
     assert msgspec.json.decode(done.stdout, type=StudySummary).complete
 
@@ -318,6 +322,7 @@ def test_who_stops_it_goes_on_later(tmp_path: Path, policy: str) -> None:
         time.sleep(0.5)
         other = palate("study", "plan.toml", cwd=tmp_path)  # two at once
         assert other.returncode == 2 and "another process is writing to" in other.stderr
+        assert f"process {process.pid} on {socket.gethostname()}" in " ".join(other.stderr.split())
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         _, told = process.communicate(timeout=command.GUARD)
         assert process.returncode == 130, told
