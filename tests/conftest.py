@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # The models of tests are so small that further threads only wait for each other, and burn many times the time of one.
 # Set before numpy and torch are imported, who read it then; processes that tests start inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# As palate does before it imports Ray, which some tests do themselves.
+os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")
 
 # How long an example takes says how busy the machine is, and nothing of the code.
 settings.register_profile("palate", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -82,6 +82,7 @@ def place(tmp_path: Path, name: str, plan: str) -> Path:
 def studied(folder: Path, *words: str) -> StudySummary:
     done = command.palate("study", "plan.toml", "--json", *words, cwd=folder, PALATE_CACHE=str(folder / "cache"))
     assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("{"), (done.stdout[:2000], done.stderr)
     return msgspec.json.decode(done.stdout, type=StudySummary)
 
 

@@ -550,6 +550,7 @@ def _connected(cluster: str, workers: int | None) -> Iterator[tuple[Any, int, bo
             "belongs to, or ray://host:port"
         )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody asked for network use
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")  # of workers that died, on standard output; read on import
     ray = _require_ray()
     if ray.is_initialized():
         yield (ray, *_size(ray, workers))

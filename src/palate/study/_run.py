@@ -29,6 +29,7 @@ from palate.runs import (
     beside,
     file_name,
     json_lines,
+    locked,
     write_whole,
 )
 from palate.study._plan import Plan
@@ -129,4 +130,5 @@ def put_in_order(run: Run[StudySettings], cells: Sequence[str]) -> None:
         lines = list(run.read(ledger))
         ordered = sorted(lines, key=lambda line: places.get(line.cell, len(places)))
         if ordered != lines:
-            write_whole(run.folder / ledger.name, json_lines(ordered))
+            with locked([run.folder / ledger.name]):
+                write_whole(run.folder / ledger.name, json_lines(ordered))

@@ -105,7 +105,7 @@ def study(
             for some in _drawing(plan, cells, left):  # no two at once, since measures may share samples
                 any(run([cell]) for cell in some)
             run(list(left), keep=False)
-        put_in_order(begun, [cell.name for cell in cells_of(plan)])
+    put_in_order(begun, [cell.name for cell in cells_of(plan)])
     return STUDY.summarise(begun)
 
 
