@@ -526,9 +526,13 @@ def _require_same(one: str, mine: Mapping[str, str], host: str, theirs: Mapping[
 @contextmanager
 def _probe(out: Path) -> Iterator[tuple[str, str]]:
     """A file that workers must see, by which it is known that they share the folder."""
-    name, secret = f".probe-{secrets.token_hex(6)}", secrets.token_hex(16)
+    own = f".probe_{socket.gethostname()}_"  # no name of a host has a _ in it
+    name, secret = f"{own}{os.getpid()}_{secrets.token_hex(6)}", secrets.token_hex(16)
     try:
         out.mkdir(parents=True, exist_ok=True)
+        for file in out.glob(f"{own}*"):  # of commands that were killed
+            if not _is_alive(int(file.name.removeprefix(own).partition("_")[0])):
+                file.unlink(missing_ok=True)
         write_whole(out / name, secret.encode())
     except OSError as error:
         raise PalateError(
@@ -539,6 +543,16 @@ def _probe(out: Path) -> Iterator[tuple[str, str]]:
     finally:
         for file in out.glob(f"{name}*"):
             file.unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 @contextmanager
