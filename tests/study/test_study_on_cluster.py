@@ -101,7 +101,7 @@ def run_files(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def require_same_files(one: Path, other: Path) -> None:
-    """Every file there is, once both are given the same seconds: these have files of their own, of which reports tell."""
+    """Every file there is, once both have the same seconds: these have files of their own, of which reports tell."""
     for file in one.glob("runs/*/seconds.jsonl"):  # of the study, and of what is trained
         shutil.copy(file, other / file.relative_to(one))
     found: list[dict[str, bytes]] = []
@@ -211,7 +211,7 @@ def test_killed_with_its_workers_it_goes_on(tmp_path: Path, policy: str) -> None
     one, many = place(tmp_path, "one", text), place(tmp_path, "many", text)
     studied(one)
     begun = subprocess.Popen(
-        [sys.executable, "-m", "palate", "study", "plan.toml", *ON_RAY], cwd=many, stdout=subprocess.DEVNULL,
+        [sys.executable, "-m", "palate", "study", "plan.toml", "--json", *ON_RAY], cwd=many, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, text=True, env=os.environ | {"PALATE_CACHE": str(many / "cache")},
     )  # fmt: skip
     deadline = time.monotonic() + command.GUARD

@@ -40,6 +40,7 @@ from palate.runs._ledger import (
     bad_line,
     fault_of,
     locked,
+    remove_drafts,
     write_whole,
 )
 from palate.runs._loggers import LOGGERS, Logged, Logger, log_run, make_loggers
@@ -206,6 +207,7 @@ __all__ = [
     "ratings_of",
     "read_spent",
     "rehearse",
+    "remove_drafts",
     "repair_ledgers",
     "repair_run",
     "report_files",

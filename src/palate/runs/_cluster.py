@@ -29,7 +29,7 @@ import msgspec
 from palate import __version__
 from palate.records import PalateError, current_command, running_command
 from palate.runs._experiment import Reading, RunSummary, conclude
-from palate.runs._ledger import AnotherWriterError, write_whole
+from palate.runs._ledger import AnotherWriterError, is_alive, remove_drafts, write_whole
 from palate.runs._merge import merge_runs
 from palate.runs._models import Progress, keep_models, no_progress
 from palate.runs._run import hearing_of_runs
@@ -228,7 +228,8 @@ class Pool(Generic[TaskType, AnswerType]):
                 worker = worker or self._greeting.pop(reference)
                 try:
                     answer = self._ray.get(reference)
-                except RayTaskError:
+                except RayTaskError as error:
+                    _require_palate(error)
                     raise  # a fault of the code, which would come again
                 except RayError as error:
                     lost = self._lost(task, task in left, error)
@@ -269,8 +270,12 @@ class Pool(Generic[TaskType, AnswerType]):
             self._ray.kill(self._idle.pop())
         room = self.workers - len(self._busy) - len(self._greeting)
         for _ in range(min(room, len(self._waiting) - len(self._greeting))):
-            worker = self._remote.remote(self._job)
-            self._greeting[worker.hello.remote()] = worker
+            try:
+                worker = self._remote.remote(self._job)
+                self._greeting[worker.hello.remote()] = worker
+            except (ImportError, AttributeError) as error:  # what a cluster far away cannot read of what we send
+                _require_palate(error)
+                raise
 
     def _greet(self, hello: Hello) -> None:
         self._deaths[None] = 0
@@ -289,10 +294,10 @@ class Pool(Generic[TaskType, AnswerType]):
 
     def _lost(self, task: TaskType | None, heard: bool, error: Exception) -> Lost | None:
         """A worker died. Its task waits for another, unless one after another dies without a new line."""
+        _require_palate(error)
         said = " ".join(str(error).split())
-        if "No module named 'palate'" in said:
-            raise PalateError("a worker has no palate. Install the same version of palate on all machines.") from error
         if task is not None:
+            remove_drafts((self._out / self._job.work.note(task)).parent)
             if not heard:
                 return None
             note = self._note(task)
@@ -511,6 +516,17 @@ def _versions() -> dict[str, str]:
     return {"palate": __version__, **{name: one for name, one in environment().items() if name != "platform"}}
 
 
+def _require_palate(error: Exception) -> None:
+    """Refuse workers who cannot read what they are sent."""
+    said = str(error)
+    if "No module named 'palate'" in said:
+        raise PalateError("a worker has no palate. Install the same version of palate on all machines.") from error
+    if "No module named 'palate." in said or ("Can't get attribute" in said and "palate." in said):
+        raise PalateError(
+            "a worker has another version of palate. Install the same version of palate on all machines."
+        ) from error
+
+
 def _require_same(one: str, mine: Mapping[str, str], host: str, theirs: Mapping[str, str]) -> None:
     if differ := [
         f"{name} {mine.get(name, 'none')} and {theirs.get(name, 'none')}"
@@ -531,7 +547,7 @@ def _probe(out: Path) -> Iterator[tuple[str, str]]:
     try:
         out.mkdir(parents=True, exist_ok=True)
         for file in out.glob(f"{own}*"):  # of commands that were killed
-            if not _is_alive(int(file.name.removeprefix(own).partition("_")[0])):
+            if not is_alive(int(file.name.removeprefix(own).partition("_")[0])):
                 file.unlink(missing_ok=True)
         write_whole(out / name, secret.encode())
     except OSError as error:
@@ -545,16 +561,6 @@ def _probe(out: Path) -> Iterator[tuple[str, str]]:
             file.unlink(missing_ok=True)
 
 
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
 @contextmanager
 def _connected(cluster: str, workers: int | None) -> Iterator[tuple[Any, int, bool]]:
     """Ray, the number of workers to hire, and whether each takes a GPU."""
@@ -565,6 +571,8 @@ def _connected(cluster: str, workers: int | None) -> Iterator[tuple[Any, int, bo
         )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody asked for network use
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")  # of workers that died, on standard output; read on import
+    if cluster != "ray" and _has_token():  # Ray itself would not show it to a cluster that is there already
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     ray = _require_ray()
     if ray.is_initialized():
         yield (ray, *_size(ray, workers))
@@ -606,6 +614,11 @@ def _private_folder() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _has_token() -> bool:
+    named = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
+    return bool(named) or (Path.home() / ".ray" / "auth_token").is_file()
 
 
 def _require_ray() -> Any:

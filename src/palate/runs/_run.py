@@ -25,7 +25,7 @@ import msgspec
 from palate import __version__
 from palate.records import Card, PalateError, current_command
 from palate.runs._finished import Finished, still_finished
-from palate.runs._ledger import Appender, Keys, Ledger, Line, locked, write_whole
+from palate.runs._ledger import Appender, Keys, Ledger, Line, locked, remove_drafts, write_whole
 from palate.runs._settings import HashedSettings, environment, file_name
 from palate.runs._setup import ItemType
 from palate.runs._spent import EVERY, SpentKeeper, first_of, in_two_passes, is_first, keeping_spent
@@ -173,6 +173,7 @@ class Run(Generic[SettingsType]):
     def writing(self) -> Iterator[RunWriter]:
         """Add to the run. One process at a time; whatever is written stays written."""
         writer = RunWriter(self)
+        remove_drafts(self.folder)
         try:
             if not self.experiment.has_report:  # what is drawn here is drawn for another run, which counts it
                 yield writer
