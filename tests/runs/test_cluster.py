@@ -158,7 +158,7 @@ def test_a_worker_without_the_folder_or_with_another_palate_is_told_of() -> None
     for said, reason in {
         "ModuleNotFoundError: No module named 'palate'": "a worker has no palate",
         "ModuleNotFoundError: No module named 'palate.study._hands'": "another version of palate",
-        "AttributeError: Can't get attribute 'Worker.do' on <module 'palate.runs._cluster'>": "another version of palate",
+        "Can't get attribute 'Worker.do' on <module 'palate.runs._cluster'>": "another version of palate",
     }.items():
         with pytest.raises(PalateError, match=reason):
             _cluster._require_palate(RuntimeError(said))
