@@ -155,7 +155,7 @@ class Run(Generic[SettingsType]):
         most_remembered: Callable[[], int] | None = None,
     ) -> Iterator[Sequence[ItemType]]:
         """The first of these items and, once it is told what they took, the others; `every` are those of all shards."""
-        self.first = first_of([item.id for item in every])
+        self.first = first_of(item.id for item in every)
         return in_two_passes(items, self.first, most_remembered)
 
     def pass_of(self, item: str) -> int:

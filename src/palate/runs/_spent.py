@@ -7,8 +7,9 @@ they took tells what the others will take, and nothing is measured twice.
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -157,12 +158,12 @@ def forecasting(listener: Listener | None) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
-def first_of(ids: Sequence[str]) -> int:
+def first_of(ids: Iterable[str]) -> int:
     """Where the first items of a whole run end, which are drawn by their ids.
 
     The number lies between two items, so that it tells of none, and stays right when some of them are erased.
     """
-    drawn = sorted(map(_draw, ids))
+    drawn = heapq.nsmallest(FIRST + 1, map(_draw, ids))
     return drawn[-1] if len(drawn) <= FIRST else sum(drawn[FIRST - 1 : FIRST + 1]) // 2
 
 
