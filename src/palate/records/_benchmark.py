@@ -121,7 +121,7 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     card: Card
     users: dict[str, User]
-    comparisons: tuple[Comparison, ...] = ()
+    comparisons: Sequence[Comparison] = ()
     completions: tuple[Completion, ...] = ()
 
     @cached_property

@@ -18,6 +18,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import msgspec
 
+from palate.data import picked
 from palate.engine import COUNTS, Meter, Spent, metering, rehearsing, summed
 from palate.runs._ledger import write_whole
 from palate.runs._setup import ItemType, seeded
@@ -192,8 +193,8 @@ def in_two_passes(
         taken = FirstItems(items=min(len(drawn), more + 1), models=meter.models)
         _foretell(taken, RunSpent(), len(items), sorted(meter.unasked), most_remembered)
         return
-    own = [item for item in items if is_first(item.id, first)]
-    rest = [item for item in items if not is_first(item.id, first)]
+    own = picked(items, lambda item: is_first(item.id, first))
+    rest = picked(items, lambda item: not is_first(item.id, first))
     if own:
         yield own
         keeper = _KEEPER.get()
