@@ -31,6 +31,11 @@ class Lines:
     def __len__(self) -> int:
         return len(self._starts) - 1
 
+    @property
+    def end(self) -> int:
+        """Where the last one ends."""
+        return self._starts[-1]
+
     def append(self, piece: bytes) -> None:
         """Write one more."""
         self._file.write(piece)

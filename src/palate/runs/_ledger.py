@@ -7,6 +7,7 @@ again. Any other line that cannot be read is damage, and is never passed over in
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from palate.data import Digests, digest_of
+from palate.data import Digests, Lines, OnDisk, digest_of
 from palate.records import PalateError, new_file
 
 try:
@@ -22,6 +23,8 @@ try:
 except ImportError:  # Windows has no flock; two writers at once are then not noticed
     fcntl = None  # type: ignore[assignment]
 
+MOST_HELD = 2**24
+"""Bytes of a file whose records are held in memory."""
 Line = TypeVar("Line")
 Key = Callable[[Line], Hashable]
 """What a line is known by."""
@@ -131,6 +134,22 @@ class Ledger(Generic[Line]):
         """Every line, each key once; `keys` takes the keys."""
         return read_lines(folder / self.name, self.line, self.key, keys)
 
+    def records(self, folder: Path) -> Sequence[Line]:
+        """The same as a sequence, which leaves a large file on the disk."""
+        file = folder / self.name
+        if not file.is_file() or file.stat().st_size <= MOST_HELD:
+            return list(self.read(folder))
+        lines, places = Lines(file), array("I")
+        for found in scan_lines(file, self.line, self.key):
+            if found.line is None:
+                raise bad_line(file, found.number, found.fault)
+            if found.start > lines.end:  # a line that repeats an earlier one
+                lines.skip(found.start - lines.end)
+            places.append(len(lines))
+            lines.skip(len(found.raw))
+        decode = msgspec.json.Decoder(self.line).decode
+        return OnDisk(lines, decode, None if len(places) == len(lines) else places)
+
     def keys(self, folder: Path) -> Keys:
         """The keys of all lines."""
         assert self.key is not None
@@ -156,6 +175,8 @@ class Scanned(NamedTuple, Generic[Line]):
     raw: bytes
     line: Line | None
     fault: str = ""
+    start: int = 0
+    """At which byte of the file it begins."""
 
 
 def read_lines(file: Path, line: type[Line], key: Key[Line] | None = None, keys: Keys | None = None) -> Iterator[Line]:
@@ -187,9 +208,11 @@ def scan_lines(
     if file.exists() and not file.is_file():
         raise PalateError(f"{file} is not a file. Put the file back from a copy.")
     earlier: dict[Hashable, tuple[int, int]] = {}
+    end = 0
     try:
         with file.open("rb") as stream:
             for number, raw in enumerate(stream, start=1):
+                start, end = end, end + len(raw)
                 if not raw.endswith(b"\n"):
                     return
                 try:
@@ -197,7 +220,7 @@ def scan_lines(
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                     if not _is_json(raw) and not stream.peek(1):
                         return
-                    yield Scanned(number, raw, None, fault_of(raw, error))
+                    yield Scanned(number, raw, None, fault_of(raw, error), start)
                     continue
                 if key is not None and not keys.add(key(decoded)):
                     # Rare, so what the earlier lines say is looked up only now.
@@ -206,7 +229,7 @@ def scan_lines(
                     if content != hash(raw):
                         yield Scanned(number, raw, None, f"it has the key of line {first} and says something else")
                     continue
-                yield Scanned(number, raw, decoded)
+                yield Scanned(number, raw, decoded, "", start)
     except FileNotFoundError:
         return
     except OSError as error:

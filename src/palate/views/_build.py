@@ -35,7 +35,7 @@ READ_BY_WRITER = (Piece("judgements", 4), Piece("posts", 8))
 NO_STRANGER = "nobody else has as much of such a profile from before this item"
 NO_FURTHER_STRANGER = "no further stranger could be found"
 """Of an item that has fewer strangers than the view draws; what the others come to is its score."""
-_MOST_SEEN = 4_096
+_MOST_SEEN = 2_048
 """Histories as items see them that are kept in mind."""
 NEARLY = 0.1
 """By how much two shares of choices about a category may differ beyond twofold: of few choices they are rough."""
