@@ -96,3 +96,10 @@ def test_nothing_of_a_large_table_is_left_behind(tmp_path: Path, monkeypatch: py
     benchmark: Benchmark = load_benchmark(table(tmp_path))
     assert isinstance(benchmark.comparisons, OnDisk)
     assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.usefixtures("small_memory")
+def test_without_room_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(PalateError, match="set TMPDIR to a folder"):
+        load_benchmark(table(tmp_path))

@@ -8,7 +8,9 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
+
+from palate.records import PalateError
 
 T = TypeVar("T", covariant=True)
 Some = TypeVar("Some")
@@ -16,17 +18,48 @@ _AT_ONCE = 1_024
 """Records that are read at once where they are read in order."""
 
 
-class Lines:
-    """Pieces of a file, each by its number.
+class Unnamed:
+    """A file without a name: nobody else can open it, and the system removes it with the process, however that ends."""
 
-    A file of its own has no name and nobody else can open it; the system removes it with the process, however that
-    ends. A file that is there already is only read.
-    """
+    def __init__(self) -> None:
+        try:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - as long as this
+        except OSError as error:
+            raise _no_room(error) from error
+        self._written = True
+
+    def write(self, content: bytes | array[int]) -> None:
+        """Add to its end."""
+        try:
+            self._file.write(content)
+        except OSError as error:
+            raise _no_room(error) from error
+        self._written = False
+
+    def read(self, start: int, length: int) -> bytes:
+        """Some of what was written."""
+        if not self._written:
+            try:
+                self._file.flush()
+            except OSError as error:
+                raise _no_room(error) from error
+            self._written = True
+        return os.pread(self._file.fileno(), length, start)
+
+
+def _no_room(error: OSError) -> PalateError:
+    return PalateError(
+        f"cannot keep the texts of a large table in {tempfile.gettempdir()}: {error.strerror or error}. Make room, or "
+        "set TMPDIR to a folder on a disk with room for as much as the table"
+    )
+
+
+class Lines:
+    """Pieces of a file, each by its number: of one without a name, or of one that is there already."""
 
     def __init__(self, file: Path | None = None) -> None:
-        self._file: BinaryIO = file.open("rb") if file else tempfile.TemporaryFile()  # noqa: SIM115 - as long as this
+        self._file = Unnamed() if file is None else file.open("rb")
         self._starts = array("Q", [0])
-        self._unwritten = False
 
     def __len__(self) -> int:
         return len(self._starts) - 1
@@ -38,8 +71,8 @@ class Lines:
 
     def append(self, piece: bytes) -> None:
         """Write one more."""
+        assert isinstance(self._file, Unnamed)
         self._file.write(piece)
-        self._unwritten = True
         self.skip(len(piece))
 
     def skip(self, length: int) -> None:
@@ -48,11 +81,11 @@ class Lines:
 
     def read(self, first: int, count: int = 1) -> list[bytes]:
         """Some in a row."""
-        if self._unwritten:
-            self._file.flush()
-            self._unwritten = False
-        start = self._starts[first]
-        content = os.pread(self._file.fileno(), self._starts[first + count] - start, start)
+        start, length = self._starts[first], self._starts[first + count] - self._starts[first]
+        if isinstance(self._file, Unnamed):
+            content = self._file.read(start, length)
+        else:
+            content = os.pread(self._file.fileno(), length, start)
         if count == 1:
             return [content]
         bounds = [bound - start for bound in self._starts[first : first + count + 1]]

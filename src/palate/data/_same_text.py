@@ -8,20 +8,18 @@ together, and the checks of a benchmark count them.
 from __future__ import annotations
 
 import math
-import os
 import re
-import tempfile
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.data._digests import Digests, digest_of
+from palate.data._on_disk import Unnamed
 
 SAME = 0.3
 """Two long texts are the same where they share this part of the word trigrams of the shorter one: copies that were cut,
@@ -189,13 +187,13 @@ def _digest(key: str) -> bytes:
 class _Words:
     """The words of texts as numbers, one text after another; a text of few words has none here.
 
-    Of many texts they lie in a file without a name, which the system removes with the process, however that ends.
+    Of many texts they lie in a file without a name.
     """
 
     def __init__(self) -> None:
         self._vocabulary: dict[str, int] = {}
         self._words, self._lengths = array("I"), array("I")
-        self._file: BinaryIO | None = None
+        self._file: Unnamed | None = None
         self.count = 0
         """How many words there are."""
 
@@ -210,7 +208,7 @@ class _Words:
         self._words.extend([vocabulary.setdefault(word, len(vocabulary) + 1) for word in words])
         self.count += len(words)
         if len(self._words) > _AT_ONCE:
-            self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115 - as long as this
+            self._file = self._file or Unnamed()
             self._file.write(self._words)
             self._words = array("I")
 
@@ -221,12 +219,10 @@ class _Words:
     def blocks(self) -> Iterator[tuple[int, NDArray[np.uint32]]]:
         """All words, some at a time with the two that follow, and the place of the first."""
         written = self.count - len(self._words)
-        if self._file is not None:
-            self._file.flush()
         for start in range(0, self.count, _AT_ONCE):
             end = min(start + _AT_ONCE + 2, self.count)
             there = max(0, min(end, written) - start)
-            content = os.pread(self._file.fileno(), 4 * there, 4 * start) if self._file and there else b""
+            content = self._file.read(4 * start, 4 * there) if self._file and there else b""
             rest = self._words[start + there - written : end - written]
             yield start, np.frombuffer(content + rest.tobytes(), np.uint32)
 
