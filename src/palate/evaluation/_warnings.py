@@ -61,7 +61,7 @@ def _withheld(spec: ViewSpec, shown: Shown, items: int) -> list[str]:
         return []
     return [
         f"{spec.name}: for {np.count_nonzero(withheld)} of {items} items, history that holds a text of the item, or "
-        f"nearly, was left out ({withheld.sum()} pieces): it could tell the answer."
+        f"nearly, was left out ({count(int(withheld.sum()), 'piece')}): it could tell the answer."
     ]
 
 
