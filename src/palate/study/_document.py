@@ -300,7 +300,7 @@ def _in_context(summary: StudySummary) -> Section | None:
         "gained by choosing.",
         blocks=[
             Table(
-                titles=("use", "the policy sees", "gain", "95%", "best reward model", "its gain"),
+                titles=("use", "the policy sees", "gain", "95%", "best reward model", "its gain", "over it", "95%"),
                 words=2,
                 rows=[
                     (
@@ -310,6 +310,8 @@ def _in_context(summary: StudySummary) -> Section | None:
                         figure_interval(one.gain.low, one.gain.high, sign=True) if one.gain else ABSENT,
                         one.best or ABSENT,
                         figure(one.best_gain.value if one.best_gain else None, sign=True),
+                        figure(one.over_best.value if one.over_best else None, sign=True),
+                        figure_interval(one.over_best.low, one.over_best.high, sign=True) if one.over_best else ABSENT,
                     )
                     for one in summary.in_context
                 ],
