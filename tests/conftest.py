@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+import palate
 from tiny_models import TinyModels
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 # The models of tests are so small that further threads only wait for each other, and burn many times the time of one.
 # Set before numpy and torch are imported, who read it then; processes that tests start inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# As palate does before it imports Ray, which some tests do themselves.
+os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")
 
 # How long an example takes says how busy the machine is, and nothing of the code.
 settings.register_profile("palate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -105,3 +108,18 @@ def smollm2() -> Path:
         return weights_folder("smollm2")
     except PalateError as error:
         pytest.skip(f"the built-in language model cannot be had here: {error}")
+
+
+@pytest.fixture(scope="module")
+def local_ray() -> Iterator[None]:
+    """One Ray for the tests of a module; a command that finds one uses it and leaves it there."""
+    ray = pytest.importorskip("ray", reason="--cluster needs .[cluster]")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        source, tests = Path(palate.__file__).parents[1], Path(__file__).parent
+        patch.setenv("PYTHONPATH", f"{source}:{tests}")
+        ray.init(
+            address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=80 * 2**20
+        )
+        yield
+        ray.shutdown()

@@ -43,6 +43,21 @@ def drawn(shared: float, personal: float, seed: int, *, users: int = 40, pairs: 
     )
 
 
+def test_people_who_agree_less_than_half_of_the_time_leave_room_for_some_shared_taste() -> None:
+    at_the_edge = 0
+    for seed in range(8):
+        found = measure_headroom(drawn(0.0, 0.6, seed, users=12, pairs=40), [], seed)
+        assert found.with_others and found.shared and found.impersonal_ceiling
+        if found.with_others.value <= 0.5:
+            at_the_edge += 1
+            high = math.sin(math.pi * max(0.0, found.with_others.high - 0.5))
+            assert (found.shared.value, found.shared.low) == (0, 0) and found.shared.high == pytest.approx(high)
+            ceiling = 0.5 + math.asin(math.sqrt(high)) / math.pi
+            assert found.impersonal_ceiling.low == 0.5 and found.impersonal_ceiling.high == pytest.approx(ceiling)
+            assert ceiling > 0.5
+    assert at_the_edge
+
+
 def test_the_parts_and_the_ceilings_cover_the_truth() -> None:
     shared, personal = 0.4, 0.3
     truth = {

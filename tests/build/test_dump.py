@@ -169,6 +169,19 @@ def test_a_table_that_would_fill_the_memory_is_refused(tmp_path: Path, line: str
         Table(file, columns={}).read(lambda entry: None, Counter(), lambda done, total: None)
 
 
+@pytest.mark.parametrize(
+    ("name", "mark"), [("table.csv", ";"), ("table.csv", "\t"), ("table.tsv", "\t"), ("t.csv", ",")]
+)
+def test_a_table_is_read_as_the_country_writes_it(name: str, mark: str, tmp_path: Path) -> None:
+    rows = [["user", "date", "question", "answer"], ["ann", "14.5.2023 20:11", "Why?", '"Größe, ja; nein"']]
+    file = tmp_path / name
+    file.write_text("\n".join(mark.join(row) for row in rows) + "\n", encoding="utf-8-sig")
+    entries: list[Entry] = []
+    Table(file, columns={}).read(entries.append, Counter(), lambda done, total: None)
+    question, answer = entries
+    assert (question.user, question.date, answer.body) == ("ann", "2023-05-14T20:11:00", "Größe, ja; nein")
+
+
 def test_votes_beyond_all_numbers_are_many_votes(tmp_path: Path) -> None:
     file = tmp_path / "table.jsonl"
     file.write_text('{"user": "ann", "question": "Why?", "answer": "So.", "score": "1e400"}\n')

@@ -48,9 +48,7 @@ def copied_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     """palate's own files, copied, as those that the hash of the code is taken of."""
     own = Path(palate.__file__).parent
     copy = tmp_path / "code"
-    for file in own.rglob("*.py"):
-        (copy / file.relative_to(own)).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(file, copy / file.relative_to(own))
+    shutil.copytree(own, copy, ignore=shutil.ignore_patterns("*.pyc"))
     monkeypatch.setattr(palate, "__file__", str(copy / "__init__.py"))
     made_by.cache_clear()
     yield copy
@@ -104,10 +102,11 @@ def test_a_damaged_line_is_still_an_error(finished: Path) -> None:
         measure(finished.parent)
 
 
-def test_changed_code_reads_again(finished: Path, copied_code: Path) -> None:
+@pytest.mark.parametrize("file", ["stats/__init__.py", "report/page.js"])
+def test_changed_code_reads_again(file: str, finished: Path, copied_code: Path) -> None:
     assert measure(finished.parent).items == PLANTED  # the copy is the same code
     made_by.cache_clear()
-    with (copied_code / "stats" / "__init__.py").open("a") as stream:
+    with (copied_code / file).open("a") as stream:
         stream.write("\n")
     assert measure(finished.parent).items == 12
     assert measure(finished.parent).items == 12

@@ -156,12 +156,75 @@ def test_labels_of_another_language_are_named_with_what_to_write(tmp_path: Path)
     assert len(quietly(f"{path},labels=links+rechts+unentschieden").comparisons) == 40
 
 
+SCALE = ["A viel besser", "A etwas besser", "gleich gut", "B etwas besser", "B viel besser"]
+
+
+@pytest.mark.parametrize(
+    ("scale", "labels"),
+    [
+        (SCALE, "A viel besser|A etwas besser+B viel besser|B etwas besser+gleich gut"),
+        (["-2", "-1", "0", "1", "2"], "-2|-1+1|2+0"),
+        ([1, 2, 3, 4, 5], "1|2+4|5+3"),
+    ],
+)
+def test_a_scale_is_read_where_several_labels_mean_the_same(
+    scale: list[str] | list[int], labels: str, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "prefs.jsonl", [SIDES | {"label": label} for label in scale])
+    with pytest.raises(PalateError, match=r"Where several mean the same: labels=FIRST\|FIRST\+SECOND\|SECOND\+TIE"):
+        load_benchmark(path)
+    scaled = quietly(f"{path},labels={labels}")
+    assert [item.chosen for item in scaled.comparisons] == ["Green.", "Green.", "Black.", "Black."]
+    assert scaled.card.notes == ("ties, which prefer neither response, left out: 1",)
+    with pytest.raises(PalateError, match="Where several mean the same"):
+        load_benchmark(f"{path},labels={scale[0]}|{scale[1]}+{scale[1]}")
+
+
+def test_rows_left_out_for_their_label_are_told_apart_from_bad_ones(tmp_path: Path) -> None:
+    rows = [SIDES | {"label": label} for label in (-2, -1, -1, -1, 1, 1, 2, 2)]
+    path = written(tmp_path / "prefs.jsonl", [*rows, SIDES | {"label": 1, "user_id": None}])
+    spec = f"{path},labels=-1+1,bad=skip"
+    note = "rows that cannot be used, left out: 4, 3 of them for a label of no known meaning"
+    assert quietly(spec).card.notes == (note,)
+    assert "left out for a label of no known meaning: '2' (2), '-2' (1). If these mean one of the responses" in told(
+        spec
+    )
+
+
+def test_a_column_that_nothing_is_read_from_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "prefs.jsonl", [PAIR | {"user_id": "ann", "Zeitpunkt": "2023-05-14", "Tarif": "Plus"}])
+    assert "\nNot used: Zeitpunkt, Tarif\n" in palate("data", "check", path).stdout
+    assert "Not used: Tarif\n" in palate("data", "check", f"{path},date=Zeitpunkt").stdout
+    assert "Not used" not in palate("data", "check", f"{path},date=Zeitpunkt,demographics=Tarif").stdout
+
+
+def test_what_programs_write_for_a_missing_value_is_no_trait_and_no_person_unsaid(tmp_path: Path) -> None:
+    rows = [PAIR | {"user_id": "ann", "plan": plan} for plan in ("n/a", "Plus", "Basic")]
+    path = written(tmp_path / "prefs.jsonl", [*rows, *[PAIR | {"user_id": "NULL", "plan": "nan"}] * 2])
+    spec = f"{path},demographics=plan"
+    assert quietly(spec).users["ann"].demographics == {"plan": "Plus"}
+    assert quietly(spec).users["NULL"].demographics == {}
+    assert "field 'plan': 'ann': differs from an earlier row of the user, which is kept" in told(spec)
+    assert "field 'user_id': 'NULL': this looks like a missing value and counts as one person" in told(spec)
+
+
+def test_an_empty_date_is_called_empty(tmp_path: Path) -> None:
+    path = written(tmp_path / "prefs.jsonl", [PAIR | {"user_id": "ann", "when": ""}])
+    with pytest.raises(PalateError, match="field 'when': is empty; write 2023, 2023-05-14"):
+        load_benchmark(f"{path},date=when")
+
+
 def test_a_table_of_unknown_columns_is_told_every_way_to_name_them(tmp_path: Path) -> None:
     path = written(tmp_path / "prefs.jsonl", [{"Wer": "ann", "Frage": "Tee?", "Links": "Ja.", "Rechts": "Nein."}])
     with pytest.raises(PalateError, match=r"response_a=COLUMN,response_b=COLUMN with label=COLUMN or with score_a="):
         load_benchmark(path)
     with pytest.raises(PalateError, match="Did you mean 'user'"):
         load_benchmark(f"{path},usr=Wer")
+    with pytest.raises(PalateError, match="no column 'Werr' for the user; cannot tell what this is"):
+        load_benchmark(f"{path},user=Werr,prompt=Frage")
+    (tmp_path / "head.csv").write_text("Wer;Frage\n")
+    with pytest.raises(PalateError, match=r"head\.csv: holds no rows"):
+        load_benchmark(tmp_path / "head.csv")
 
 
 def test_what_was_left_out_names_the_table_and_not_its_whole_spec(tmp_path: Path) -> None:
@@ -229,7 +292,7 @@ def test_traits_categories_and_times(tmp_path: Path) -> None:
     assert benchmark.users["ann"].demographics == {"gender": "f", "age": "31"}
     assert benchmark.users["bob"].demographics == {}
     assert [item.category for item in benchmark.comparisons] == ["drink", "food", "food"]
-    assert "a trait differs from an earlier row of the user" in told(spec)
+    assert "field 'age': 'ann': differs from an earlier row of the user" in told(spec)
     with pytest.raises(PalateError, match="demographics are of a user"):
         load_benchmark(f"{path},user=none,demographics=gender")
 

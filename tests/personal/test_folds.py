@@ -254,6 +254,18 @@ def test_items_of_one_moment_are_not_trained_on() -> None:
     assert {item.sequence for fold in folds for item in fold.test} == {1}
 
 
+def test_users_whom_twins_tie_to_one_another_are_the_reason_that_is_given() -> None:
+    benchmark = planted(couples=4, choices=10)
+    ring = list(benchmark.comparisons)
+    first = {item.user_id: place for place, item in reversed(list(enumerate(ring)))}
+    for place, other in zip(first.values(), [*list(first.values())[1:], next(iter(first.values()))], strict=True):
+        ring[place] = msgspec.structs.replace(ring[place], twin=ring[other].id)
+    tied = msgspec.structs.replace(benchmark, comparisons=tuple(ring))
+    with pytest.raises(PalateError, match=r"twins tie all 8 users to one another, so nobody is left to train on"):
+        make_folds(tied, "unseen")
+    assert make_folds(tied, "seen")
+
+
 def test_every_later_item_of_seen_users_is_asked_once() -> None:
     benchmark = planted(couples=6, choices=10)
     folds = make_folds(benchmark, "seen", folds=4)

@@ -142,6 +142,11 @@ def test_a_trained_model_is_adapted_and_used_like_any_other(tmp_path: Path, caps
     run(["eval", benchmark, *used, "--out", str(tmp_path / "runs"), "--json"])
     result = json.loads(capsys.readouterr().out)["results"][0]
     assert result["unscored"] == 20  # every item was trained on, so none of them may be rated
+    latest = tmp_path / "latest" / "models" / "per-user"
+    run(["adapt", str(latest), benchmark, "--user", "user-0-asks"])  # in place: in the newest run
+    run(["privacy", "strip", str(latest), str(tmp_path / "stripped")])
+    assert f"{model} now knows 12 users" in capsys.readouterr().out.replace("\n", "")
+    assert not (tmp_path / "latest").exists() and (tmp_path / "stripped" / "model.json").is_file()
 
 
 def test_what_a_model_has_to_say_of_itself_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

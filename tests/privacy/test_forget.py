@@ -154,6 +154,30 @@ def test_a_model_in_a_run_is_counted_once_and_the_run_is_not_taken_for_erased(pl
     assert not any("was not searched" in reason for reason in erase(places).not_erased)
 
 
+def test_runs_beside_and_the_table_that_was_measured_are_named(places: dict[str, Path]) -> None:
+    assert not any(
+        "--run" in reason or "brings them back" in reason for reason in erase(places, dry_run=True).not_erased
+    )
+    other = places["run"].with_name("other")
+    shutil.copytree(places["run"], other)
+    settings = places["run"] / "settings.json"
+    table = json.loads(settings.read_text())
+    table["settings"]["benchmark"]["source"] = "prefs.csv"
+    settings.write_text(json.dumps(table))
+    (places["run"].with_name("torn")).mkdir()
+    (places["run"].with_name("torn") / "settings.json").write_text("{")
+    told: list[str] = []
+    receipt = forget(USER, NAMES, runs=[places["run"]], progress=lambda what, done, total: told.append(what))
+    assert (
+        f"the run {other} holds items of this user, too, and was not searched: name it with --run" in receipt.not_erased
+    )
+    [source] = [reason for reason in receipt.not_erased if "brings them back" in reason]
+    assert source.startswith(f"prefs.csv, which was measured in {places['run']}, was not changed")
+    assert not {"uploading", "writing to the bucket"} & set(told)  # nothing leaves this machine
+    both = forget(OTHER, NAMES, runs=[places["run"], other], dry_run=True)
+    assert not any("was not searched" in reason for reason in both.not_erased)
+
+
 def test_a_dry_run_touches_nothing(tmp_path: Path, places: dict[str, Path]) -> None:
     before = everything(tmp_path)
     told = erase(places, dry_run=True)

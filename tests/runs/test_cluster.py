@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from command import palate, palate_process
 from palate.data import write_benchmark
+from palate.records import PalateError
 from palate.runs import FINISHED, REPORTS, SPENT, _cluster
 from runs.test_shards import CRITIC, VIEWS, letters
 from tiny_models import TinyModels
@@ -58,20 +58,6 @@ class Forgetful(Mortal):
         raise MemoryError("no room for the weights")
 """
 EVAL = ("eval", "letters", "--rm", "./mine.py:Mortal", *VIEWS)
-
-
-@pytest.fixture(scope="module")
-def local_ray() -> Iterator[None]:
-    """One Ray for all tests; a command that finds one uses it and leaves it there."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        source, tests = Path(_cluster.__file__).parents[2], Path(__file__).parents[1]
-        patch.setenv("PYTHONPATH", f"{source}:{tests}")
-        ray.init(
-            address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=80 * 2**20
-        )
-        yield
-        ray.shutdown()
 
 
 def place(tmp_path: Path, name: str, *folders: str) -> Path:
@@ -162,6 +148,21 @@ def test_other_versions_and_folders_that_are_not_shared_are_refused(
         patch.setattr(_cluster, "write_whole", lambda file, content: file.write_bytes(b"another"))
         assert "sees another" in refusal(folder, *EVAL, "--cluster", "ray", "--workers", "1")
     assert not list((folder / "runs").glob("letters-*"))
+
+
+def test_a_worker_without_the_folder_or_with_another_palate_is_told_of() -> None:
+    """Both by what Ray hands over, since all workers of a test are on this machine."""
+    job = _cluster.Job(work=None, folder="/nowhere", out="runs", probe="", secret="", variables={}, command="")
+    told = _cluster.Worker(job)._fault()
+    assert told is not None and "cannot work in /nowhere" in told and "All machines need the folder" in told
+    for said, reason in {
+        "ModuleNotFoundError: No module named 'palate'": "a worker has no palate",
+        "ModuleNotFoundError: No module named 'palate.study._hands'": "another version of palate",
+        "Can't get attribute 'Worker.do' on <module 'palate.runs._cluster'>": "another version of palate",
+    }.items():
+        with pytest.raises(PalateError, match=reason):
+            _cluster._require_palate(RuntimeError(said))
+    _cluster._require_palate(RuntimeError("the node was lost"))
 
 
 def test_options_that_make_no_sense_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,9 @@
-"""What others get of a Ray that palate starts: no worker, no file of it, and nothing afterwards."""
+"""What others get of a Ray that palate starts, and what we get of a Ray that others started."""
 
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from palate.runs._cluster import _connected
+from palate.records import PalateError
+from palate.runs import _cluster
+from palate.runs._cluster import _connected, _require_answer
 
 STRANGER = "import ray, sys; ray.init(address=sys.argv[1]); print(ray.get(ray.remote(lambda: 'ran').remote()))"
 
@@ -38,4 +41,22 @@ def test_ray_on_this_machine_is_for_its_owner_alone_and_leaves_nothing(monkeypat
         finally:
             asked.kill()
             asked.communicate()
+        with monkeypatch.context() as patch:
+            patch.setenv("RAY_ADDRESS", address)
+            _require_answer("auto")
+            patch.setenv("RAY_AUTH_TOKEN", "0" * 32)
+            with pytest.raises(PalateError, match="does not know the token of this machine"):
+                _require_answer("auto")
     assert not any(folder.exists() for folder in mine)
+
+
+def test_an_address_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray itself would try for minutes."""
+    pytest.importorskip("ray", reason="clusters need .[cluster]")
+    monkeypatch.setattr(_cluster, "CONNECT_SECONDS", 4)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(PalateError, match="no answer within 4 seconds"), _connected("auto", 1):
+            pass
+    with pytest.raises(PalateError, match="write the host and the port"), _connected("ray://head:90000", 1):
+        pass

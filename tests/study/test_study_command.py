@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -204,9 +205,13 @@ def test_a_cell_that_fails_does_not_stop_the_others_and_is_tried_again(tmp_path:
     (tmp_path / "shy").unlink()
     done = palate("study", "plan.toml", cwd=tmp_path)
     assert "2 of 4 cells are there" in done.stderr
-    assert [line.split()[0] for line in done.stderr.splitlines()[1:]] == ["3/4", "4/4"]
+    ended = [line for line in done.stderr.splitlines()[1:] if " now: " not in line]
+    assert [line.split()[0] for line in ended] == ["3/4", "4/4"]
     assert "FAILED" not in done.stderr
-    assert (run / "cells.jsonl").read_bytes().startswith(before)
+    after = (run / "cells.jsonl").read_bytes().splitlines()
+    assert {*before.splitlines()} < {*after}
+    names = [msgspec.json.decode(line)["cell"] for line in after]
+    assert names == ["bench | shy", "bench | random", "best of 3 | shy", "best of 3 | random"]  # as the plan has them
     done = palate("study", "plan.toml", "--json", cwd=tmp_path)
     assert msgspec.json.decode(done.stdout, type=StudySummary).complete
 
@@ -325,6 +330,7 @@ def test_who_stops_it_goes_on_later(tmp_path: Path, policy: str) -> None:
         time.sleep(0.5)
         other = palate("study", "plan.toml", cwd=tmp_path)  # two at once
         assert other.returncode == 2 and "another process is writing to" in other.stderr
+        assert f"process {process.pid} on {socket.gethostname()}" in " ".join(other.stderr.split())
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         _, told = process.communicate(timeout=command.GUARD)
         assert process.returncode == 130, told
@@ -336,6 +342,16 @@ def test_who_stops_it_goes_on_later(tmp_path: Path, policy: str) -> None:
     (tmp_path / "shy").unlink()
     done = palate("study", "plan.toml", "--json", cwd=tmp_path)
     assert msgspec.json.decode(done.stdout, type=StudySummary).complete
+
+
+@pytest.mark.parametrize("words", [(), ("--at-once", "2")])
+def test_a_log_says_every_while_what_runs(words: tuple[str, ...], tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("palate.cli.study.EVERY", 0.0)
+    (tmp_path / "plan.toml").write_text(model("random") + model("longest") + predictor())
+    done = palate("study", "plan.toml", *words, cwd=tmp_path)
+    lines = [line for line in done.stderr.splitlines() if " now: " in line]
+    assert lines[0].startswith("0/2 now: bench | random")
+    assert not words or "processes at work, 2 of 2" in done.stderr
 
 
 def test_only_some_measures_and_models_are_run_when_asked(tmp_path: Path, policy: str) -> None:

@@ -412,7 +412,8 @@ def _leaks(audit: BenchmarkAudit) -> Iterator[Finding]:
             "views leave it out; other tools may not.",
         )
     if audit.faults:
-        yield Finding("note", f"{count(len(audit.faults), 'warning')} of palate data check: see the answers that leak.")
+        said = count(len(audit.faults), "warning")
+        yield Finding("note", f"{said} of palate data check, listed under the answers that leak.")
 
 
 def _history(audit: BenchmarkAudit) -> Iterator[Finding]:

@@ -147,10 +147,9 @@ def _survives(
     best one holds.
     """
     level, exact = float(np.nanmean(chance)), float(np.nanmean(claimed))
-    number = bool(
-        np.nanmax(claimed) == np.nanmin(claimed)
-    )  # then no rival can leave less than one that is always right
-    within = ((exact - 1) / (exact - level), 1.0) if number else _SHARE
+    # Of a claim that is a bare number, a rival that is always right leaves the least.
+    bare = bool(np.nanmax(claimed) == np.nanmin(claimed))
+    within = ((exact - 1) / (exact - level), 1.0) if bare else _SHARE
     quantities = [
         ratings.quantity(*_columns(ratings, claimed, chance, rival), statistic=_left, within=within)
         for rival in (rivals or [chance])

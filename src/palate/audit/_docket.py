@@ -60,10 +60,11 @@ def docket_document(cases: Sequence[Case]) -> Document:
     titles = ("benchmark", "people", "items", "chance", "arte-\nfacts", "95%", "none", "stran-\nger", "head-\nroom")
     rows = [(case.target, *_row(case.audit)) for case in cases if case.audit]
     verdicts = Table(
-        titles=("benchmark", "verdict", "command"),
-        words=3,
-        rows=[(case.target, verdict(case.audit) if case.audit else "Not audited.", case.command) for case in cases],
+        titles=("benchmark", "verdict"),
+        words=2,
+        rows=[(case.target, verdict(case.audit) if case.audit else "Not audited.") for case in cases],
     )
+    commands = Table(titles=("each of them in full",), words=1, rows=[(case.command,) for case in cases])
     notes = [
         "artefacts: a model that reads the responses and nothing else, on people and prompts it has not seen. none: "
         "the best other model or rule that ignores the person. stranger: word overlap with a stranger's profile. "
@@ -79,7 +80,7 @@ def docket_document(cases: Sequence[Case]) -> Document:
             Section(
                 title="Docket",
                 name="Docket",
-                blocks=[Table(titles=titles, words=1, rows=rows), verdicts, *map(Note, notes)],
+                blocks=[Table(titles=titles, words=1, rows=rows), verdicts, commands, *map(Note, notes)],
                 terminal=True,
             )
         ],

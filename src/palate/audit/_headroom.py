@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from palate.audit._benchmark_results import Attained, Headroom
 from palate.audit._conflicts import pair_codes
 from palate.evaluation import Ratings
-from palate.stats import GAIN, SHARE, Floats, Quantity, Resamples, Statistic, intervals
+from palate.stats import GAIN, SHARE, Estimate, Floats, Quantity, Resamples, Statistic, intervals
 
 FEWEST = 10
 """Shared or repeated judgements below which nothing is estimated."""
+SHARED, AGAIN = ("shared", "impersonal_ceiling"), ("noise", "ceiling")
+"""What is worked out from how often people agree with others, and with themselves."""
 
 
 def measure_headroom(ratings: Ratings, scores: Sequence[tuple[str, str, Floats]], seed: int) -> Headroom:
@@ -55,6 +57,10 @@ def measure_headroom(ratings: Ratings, scores: Sequence[tuple[str, str, Floats]]
     ]
     estimates = intervals(quantities, Resamples(ratings.n_clusters, seed=seed))
     named = dict(zip(parts, estimates, strict=False))
+    for place, agreement, transformed in ((0, "with_others", SHARED), (2, "with_self", AGAIN)):
+        agreed = named.get(agreement)
+        if agreed is not None and agreed.value <= 0.5:
+            named |= {name: _at_the_edge(parts[name][0], agreed, place) for name in transformed}
     again = named.get("with_self")
     sure = max(0.0, 2 * again.value - 1) if again else 0.0
     return Headroom(
@@ -145,6 +151,16 @@ def _correlation_of(place: int) -> Statistic:
 
 def _ceiling_of(place: int) -> Statistic:
     return lambda totals: 0.5 + np.arcsin(np.sqrt(_correlation_of(place)(totals))) / np.pi
+
+
+def _at_the_edge(statistic: Statistic, agreement: Estimate, place: int) -> Estimate:
+    """A number that does not change as long as people agree less than half of the time, so that resamples show no
+    spread: its interval is worked out from that of the agreement."""
+    totals = np.zeros((3, 4))
+    totals[:, place] = agreement.value, agreement.low, agreement.high
+    totals[:, place + 1] = 1
+    value, *ends = statistic(totals).tolist()
+    return Estimate(value, min(ends), max(ends))
 
 
 def _attainable(totals: Floats) -> Floats:

@@ -13,13 +13,14 @@ import io
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 
 import msgspec
 
 from palate.build._dump import file_fingerprint, votes
 from palate.build._entries import Entry, Progress, Take
-from palate.data import normalise_date, text_key
+from palate.data import SEPARATORS, separator, table_date, text_key
 from palate.records import PalateError, unknown_name
 
 Row = Mapping[str, object]
@@ -49,7 +50,7 @@ class Rows:
             with self.path.open("rb") as raw:
                 stream = gzip.GzipFile(fileobj=raw) if self.path.suffix == ".gz" else raw
                 text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-                rows = _csv(text) if ".csv" in self.path.suffixes else _json_lines(text)
+                rows = _csv(text) if {".csv", ".tsv"} & set(self.path.suffixes) else _json_lines(text)
                 for line, row in rows:
                     missing = [self._names[name] for name in self._needed if self._names[name] not in row]
                     if missing:
@@ -74,10 +75,14 @@ def _lines(text: io.TextIOWrapper) -> Iterator[str]:
 
 def _csv(text: io.TextIOWrapper) -> Iterator[tuple[int, Row]]:
     csv.field_size_limit(LONGEST_LINE)
-    reader = csv.DictReader(_lines(text))
+    lines = _lines(text)
+    head = list(islice(lines, 1))
+    mark = separator(lambda: head)
+    reader = csv.DictReader(chain(head, lines), delimiter=mark)
     for row in reader:
         if None in row or None in row.values():
-            raise csv.Error(f"line {reader.line_num} has another number of columns; quote texts that hold commas")
+            advice = f"quote texts that hold {SEPARATORS[mark]}"
+            raise csv.Error(f"line {reader.line_num} has another number of columns; {advice}")
         yield reader.line_num, row
 
 
@@ -113,7 +118,7 @@ def _score(row: Row, place: str) -> int | None:
 def _date(row: Row, place: str) -> str | None:
     word = _text(row, "date")
     try:
-        return normalise_date(word) if word else None
+        return table_date(word) if word else None
     except ValueError:
         raise PalateError(f"{place}: {word!r} is not a date; write 2023-05-14 or 2023-05-14T20:11:00Z") from None
 

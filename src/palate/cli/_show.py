@@ -173,7 +173,7 @@ def measure_and_show(
     Nothing comes back from a dry run, which only says what the run would take.
     """
     from palate.records import PalateError
-    from palate.runs import forecasting, measure_on_cluster
+    from palate.runs import forecasting, measure_on_cluster, require_workers
     from palate.storage import url_in_path
 
     loggers = loggers_of(run)
@@ -192,9 +192,8 @@ def measure_and_show(
         given: dict[str, Any] = {**kwargs, **run.given, "progress": progress}
         if cluster:
             summary = measure_on_cluster(cluster, getattr(run, "workers", None), measure, *args, **given)
-        elif getattr(run, "workers", None) is not None:
-            raise PalateError("--workers is the number of workers on a cluster: add --cluster ray, or leave it out")
         else:
+            require_workers(None, getattr(run, "workers", None))
             summary = measure(*args, **given)
         progress("writing the report", 0, 1)
         document = write_report(summary)

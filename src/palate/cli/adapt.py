@@ -26,7 +26,8 @@ def adapt(
     Parameters
     ----------
     model
-        A folder with a trained model, such as `runs/NAME/models/per-user`.
+        A folder with a trained model, such as `runs/NAME/models/per-user`; `trained/latest/models/NAME` is of the
+        newest run in `trained`.
     benchmark
         A name that `palate data list` shows, or the path of a folder or file of your own.
     user
@@ -40,7 +41,9 @@ def adapt(
     """
     from palate.data import load_benchmark
     from palate.personal import adapt_users, load_personal
+    from palate.runs import find_in_run
 
+    model = find_in_run(model)
     known = adapt_users(load_personal(model, method=method), load_benchmark(benchmark, data_dir=data), user)
     written = known.save(output or model)
     print(printable(f"{written} now knows {len(known.users):,} users"))  # noqa: T201

@@ -127,6 +127,9 @@ def check(spec: str, /, *, options: DataOptions = DATA) -> int:
     if inspection.columns:
         mapping = ", ".join(f"{option} = {column}" for option, column in inspection.columns.items())
         console.print(f"Read as: {mapping}", markup=False, highlight=False, soft_wrap=True)
+    if inspection.unused:
+        unused = ", ".join(inspection.unused)
+        console.print(f"Not used: {unused}", markup=False, highlight=False, soft_wrap=True)
     if inspection.spec:
         console.print(
             f"The same in full: {shlex.quote(inspection.spec)}", markup=False, highlight=False, soft_wrap=True

@@ -49,8 +49,10 @@ def attack(
     from palate.personal import parse_method
     from palate.privacy import Target, target_of
     from palate.privacy import attack as measure
+    from palate.runs import find_in_run
 
     if model is not None:
+        model = find_in_run(model)
         target = target_of(model, method)
     else:
         name, privacy = parse_method(method or "per-user")
@@ -75,13 +77,14 @@ def strip(model: Path, out: Path, /) -> None:
     Parameters
     ----------
     model
-        The folder of a trained model.
+        The folder of a trained model; `trained/latest/models/NAME` is of the newest run in `trained`.
     out
         Where to write the copy.
     """
     from palate.personal import strip_model
+    from palate.runs import find_in_run
 
-    print(printable(f"{strip_model(model, out)}: the shared part only; it knows nobody by name"))  # noqa: T201
+    print(printable(f"{strip_model(find_in_run(model), out)}: the shared part only; it knows nobody by name"))  # noqa: T201
 
 
 def _show(leaks: list[Leak], console: Console) -> None:

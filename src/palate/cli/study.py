@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from palate.cli._options import DataOptions, Flag, Many
+from palate.cli._show import EVERY
 from palate.report import make_console
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def study(
     /,
     *,
     at_once: int = 1,
+    cluster: str | None = None,
+    workers: int | None = None,
     only: Many = None,
     model: Many = None,
     check: Flag = False,
@@ -45,6 +48,10 @@ def study(
         A TOML file: reward models and views, benchmarks, uses, seeds.
     at_once
         Number of cells that run side by side, each in a process of its own.
+    cluster
+        Run cells on the workers of a Ray cluster: `ray` for workers on this machine, `auto` or `ray://host:port`.
+    workers
+        Number of workers on the cluster [default: one for each GPU, else one for each core].
     only
         Run the cells of this measure only; may be repeated. The others wait for a later call.
     model
@@ -66,7 +73,17 @@ def study(
             return print_json({"cells": [cell.name for cell in cells]})
         return _list(cells)
     with _watching(show=not options.json) as watch:
-        summary = measure(plan, out=out, at_once=at_once, only=only, models=model, watch=watch, **options.given)
+        summary = measure(
+            plan,
+            out=out,
+            at_once=at_once,
+            cluster=cluster,
+            workers=workers,
+            only=only,
+            models=model,
+            watch=watch,
+            **options.given,
+        )
     return show(summary, json=options.json)
 
 
@@ -92,6 +109,7 @@ class _Watch:
         self._running: dict[str, float] = {}
         self._most_at_once = 1
         self._now = ""
+        self._told = time.monotonic()
 
     def planned(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
         """All cells, and those that were finished before."""
@@ -118,17 +136,22 @@ class _Watch:
         if failed:
             self._failed[cell.measure] = self._failed.get(cell.measure, 0) + 1
         if failed or self._live is None:
-            done = len(self._cells) - sum(self._left.values())
             what = f"FAILED: {failed}" if failed else "done"
-            self._console.print(
-                f"{done}/{len(self._cells)} {cell.name}: {what} ({seconds:.1f} s{self._time_left()})", markup=False
-            )
+            self._print(f"{cell.name}: {what} ({seconds:.1f} s{self._time_left()})")
         self._draw()
 
     def progress(self, what: str, done: float, total: int) -> None:
         """What the running cell is doing."""
         self._now = f"{what}, {int(done):,} of {total:,}"
+        if self._live is None and time.monotonic() - self._told >= EVERY:
+            self._print(self._caption().plain)
         self._draw()
+
+    def _print(self, what: str) -> None:
+        """A line, where there is no table, with how many cells are done."""
+        self._told = time.monotonic()
+        done = len(self._cells) - sum(self._left.values())
+        self._console.print(f"{done}/{len(self._cells)} {what}", markup=False, soft_wrap=True)
 
     def _time_left(self) -> str:
         """Of measures that have been timed, over all that is left; nothing before the first cell is done."""

@@ -14,7 +14,7 @@ from palate.data._deidentify import (
 )
 from palate.data._digests import Digests, digest_of
 from palate.data._draft import Fault, Location
-from palate.data._files import Row, read_rows
+from palate.data._files import SEPARATORS, Row, read_rows, separator
 from palate.data._folder import is_folder_format, write_benchmark
 from palate.data._history import History, Item, Visible, responses_of
 from palate.data._hub import CARD, HUB, HubRefusalError, Repository, look_up, mark_of, upload
@@ -24,13 +24,14 @@ from palate.data._published import is_nobody
 from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
 from palate.data._summary import BenchmarkSummary, summarise
 from palate.data._unpack import too_large, unpack, unpacked_limit
-from palate.data._wire import json_schemas, normalise_date
+from palate.data._wire import json_schemas, normalise_date, table_date
 
 __all__ = [
     "CARD",
     "HELD",
     "HUB",
     "LOADERS",
+    "SEPARATORS",
     "BenchmarkSummary",
     "Digests",
     "Fault",
@@ -72,7 +73,9 @@ __all__ = [
     "read_rows",
     "responses_of",
     "scrub",
+    "separator",
     "summarise",
+    "table_date",
     "text_key",
     "too_large",
     "unpack",

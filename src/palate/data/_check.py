@@ -36,6 +36,8 @@ class Inspection(msgspec.Struct, frozen=True):
     """What was taken by its usual name, in words; `columns` holds it as well."""
     way_out: str = ""
     """Of a table whose bad rows are not skipped: how to leave them out."""
+    unused: tuple[str, ...] = ()
+    """Columns of a table that nothing is read from."""
 
 
 def check_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision: str | None = None) -> list[Fault]:
@@ -58,9 +60,8 @@ def inspect_benchmark(spec: str | Path, *, data_dir: Path | None = None, revisio
     for rule in _RULES:
         faults += rule(draft)
     faults += draft.skipped
-    return Inspection(
-        sorted(faults, key=lambda fault: fault.severity), draft.columns, draft.spec, draft.taken, draft.way_out
-    )
+    faults.sort(key=lambda fault: fault.severity)
+    return Inspection(faults, draft.columns, draft.spec, draft.taken, draft.way_out, draft.unused)
 
 
 def _same_as_chosen(draft: BenchmarkDraft) -> Iterator[Fault]:

@@ -141,6 +141,8 @@ class BenchmarkDraft(msgspec.Struct, kw_only=True):
     """Of a table: what reads it the same way without a guess."""
     taken: list[Fault] = []
     """Of a table: what was taken by its usual name, which `columns` holds as well."""
+    unused: tuple[str, ...] = ()
+    """Of a table: columns that nothing is read from."""
     skipped: list[Fault] = []
     """Of a table with `bad=skip`: each row that was left out, and why."""
 

@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 Row = dict[str, object]
 SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 NOT_DATA = ("card.json", "dataset_infos.json")
-_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _ROWS = 16_384
 """Rows of a Parquet file that are unpacked at once."""
 
@@ -146,8 +146,12 @@ def _csv_rows(path: Path, faults: list[Fault], bad_rows: list[Fault]) -> Iterato
         faults.append(explain(problem, Location(file)))
         return
     csv.field_size_limit(2**31 - 1)
-    separator = _separator(path, data)
-    reader = csv.reader(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline=""), delimiter=separator)
+
+    def lines() -> Iterable[str]:
+        return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline="")
+
+    mark = "\t" if suffix(path) == ".tsv" else separator(lines)
+    reader = csv.reader(lines(), delimiter=mark)
     try:
         columns = next(reader, [])
         if not columns:
@@ -158,24 +162,25 @@ def _csv_rows(path: Path, faults: list[Fault], bad_rows: list[Fault]) -> Iterato
             if len(values) == len(columns):
                 yield dict(zip(columns, values, strict=True)), Location(file, first)
             elif values:
-                message = f"expected {len(columns)} columns; quote texts that hold {_SEPARATORS[separator]}"
+                message = f"expected {len(columns)} columns; quote texts that hold {SEPARATORS[mark]}"
                 bad_rows.append(error(Location(file, first), None, message))
     except csv.Error as problem:
         faults.append(error(Location(file, reader.line_num), None, f"broken CSV ({problem})"))
 
 
-def _separator(path: Path, data: bytes) -> str:
-    """What stands between columns: of comma, semicolon and tab the one that gives the most column names."""
-    if suffix(path) == ".tsv":
-        return "\t"
+def separator(lines: Callable[[], Iterable[str]]) -> str:
+    """What stands between columns: of comma, semicolon and tab the one that gives the most column names.
+
+    >>> separator(lambda: ["user;question;answer"])
+    ';'
+    """
     counts = {}
-    for separator in _SEPARATORS:
-        with io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline="") as text:
-            try:
-                counts[separator] = len(next(csv.reader(text, delimiter=separator), []))
-            except csv.Error:  # said when the rows are read
-                counts[separator] = 0
-    return max(_SEPARATORS, key=lambda separator: counts[separator])
+    for mark in SEPARATORS:
+        try:
+            counts[mark] = len(next(csv.reader(lines(), delimiter=mark), []))
+        except csv.Error:  # said when the rows are read
+            counts[mark] = 0
+    return max(SEPARATORS, key=lambda mark: counts[mark])
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[Row, Location]]:

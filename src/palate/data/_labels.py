@@ -34,6 +34,16 @@ _LISTED = 8
 _SHOWN = 40
 """Characters of each."""
 _USUAL = "use A, B or tie, or say what the labels are: labels=A+B+tie"
+_SEVERAL = "labels=FIRST|FIRST+SECOND|SECOND+TIE"
+"""How labels are named of which several mean the same response, as on a scale from much better to much worse."""
+
+
+class UnknownLabelError(FieldError):
+    """A label that means neither response and no tie, as far as palate knows."""
+
+    def __init__(self, field: str, label: str, advice: str) -> None:
+        super().__init__(field, f"{label!r} is not a label that palate knows; {advice}")
+        self.label = label
 
 
 def number_of(value: object, field: str) -> float:
@@ -61,7 +71,8 @@ def compare_scores(one: object, other: object, fields: tuple[str, str]) -> int:
 def label_reading(
     values: Iterable[object], responses: tuple[str, str], field: str, given: str | None = None
 ) -> tuple[Reading, str]:
-    """How the labels of a column are read, and that in words. `given` is the option `labels`, such as `A+B+tie`.
+    """How the labels of a column are read, and that in words. `given` is the option `labels`, such as `A+B+tie`, or
+    `1|2+4|5+3` where several labels mean the same.
 
     All values of the column decide: 1 alone does not tell whether labels count from 0 or from 1. PalateError, with the
     option that settles it, where numbers could mean either.
@@ -89,14 +100,14 @@ def label_reading(
 
 
 def _given(option: str) -> dict[str, int]:
-    parts = option.split("+")
-    keys = [_key(part) for part in parts]
-    if not 2 <= len(keys) <= 3 or "" in keys or len(set(keys)) < len(keys):
+    meanings = [[_key(label) for label in part.split("|")] for part in option.split("+")]
+    keys = [key for labels in meanings for key in labels]
+    if not 2 <= len(meanings) <= 3 or "" in keys or len(set(keys)) < len(keys):
         raise PalateError(
             f"option labels={option}: give the label of the first response, that of the second, and that of a tie "
-            "where there is one, such as labels=A+B+tie or labels=1+0"
+            f"where there is one, such as labels=A+B+tie or labels=1+0. Where several mean the same: {_SEVERAL}"
         )
-    return dict(zip(keys, (0, 1, TIE), strict=False))
+    return {key: place for labels, place in zip(meanings, (0, 1, TIE), strict=False) for key in labels}
 
 
 def _words(responses: tuple[str, str]) -> dict[str, int]:
@@ -115,6 +126,7 @@ def _numbers(found: list[str], responses: tuple[str, str], field: str) -> dict[s
     raise PalateError(
         f"column {field!r} holds {shown}, and palate cannot tell which number means {responses[0]!r}. Say the label of "
         f"{responses[0]!r}, that of {responses[1]!r} and that of a tie, if there is one: labels=0+1+2"
+        f"{_or_several(len(found))}"
     )
 
 
@@ -133,8 +145,9 @@ def _reader(known: dict[str, int], field: str, advice: str) -> Reading:
         if key not in known:
             if isinstance(value, str) and value.lstrip().startswith("["):
                 return _scores(value, field)
-            said = "is empty" if value is None or value == "" else f"{value!r} is not a label that palate knows"
-            raise FieldError(field, f"{said}; {advice}")
+            if value is None or value == "":
+                raise FieldError(field, f"is empty; {advice}")
+            raise UnknownLabelError(field, str(value), advice)
         if isinstance(value, str):  # 1, 1.0 and True are one key of a dictionary
             seen[value] = known[key]
         return known[key]
@@ -150,8 +163,23 @@ def _how_to_say(held: Counter[str], known: Collection[str]) -> str:
         return f"other rows hold {named}. Correct it, or say what all labels are: labels=FIRST+SECOND+TIE"
     if known or not 2 <= len(held) <= _LISTED:
         return _USUAL
-    named = ", ".join(f"{label[:_SHOWN]!r} ({number:,})" for label, number in held.most_common())
-    return f"the column holds {named}; say which is the first response, the second and a tie: labels=FIRST+SECOND+TIE"
+    which = "say which is the first response, the second and a tie: labels=FIRST+SECOND+TIE"
+    return f"the column holds {counted(held)}; {which}{_or_several(len(held))}"
+
+
+def counted(held: Counter[str]) -> str:
+    """The labels of a column, each with how often it is there, the most frequent first.
+
+    >>> counted(Counter(["left", "right", "left"]))
+    "'left' (2), 'right' (1)"
+    """
+    shown = [f"{label[:_SHOWN]!r} ({number:,})" for label, number in held.most_common(_LISTED)]
+    return ", ".join(shown) + (f" and {len(held) - _LISTED:,} more" if len(held) > _LISTED else "")
+
+
+def _or_several(labels: int) -> str:
+    """How to name more labels than there are meanings."""
+    return f". Where several mean the same: {_SEVERAL}" if labels > 3 else ""
 
 
 def _scores(value: object, field: str) -> int:

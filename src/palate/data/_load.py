@@ -405,8 +405,16 @@ def _read_path(path: Path, options: Options, source: str, *, extras: bool) -> Be
             'with a line {"user_id": ...} for each user'
         )
     _only(options, _tables.OPTIONS, source)
+    if not fields:
+        raise PalateError(f"{source}: holds no rows")
+    roles = [role for role in ("user", "prompt", "date", "category", "group") if role in options]
+    absent = "".join(
+        f"no column {options[role]!r} for the {role}; "
+        for role in roles
+        if options[role] not in fields and options[role] != _tables.NO_USER
+    )
     raise PalateError(
-        f"{source}: cannot tell what this is from the fields {', '.join(sorted(fields)) or '(none)'}. Expected "
+        f"{source}: {absent}cannot tell what this is from the fields {', '.join(sorted(fields))}. Expected "
         "users with 'preferences', rows with 'question' and 'profile', or rows with 'chosen' and 'rejected'. For a "
         f"table with other names, say which they are: {path},user=COLUMN,prompt=COLUMN,chosen=COLUMN,rejected=COLUMN; "
         "or, in place of the last two, response_a=COLUMN,response_b=COLUMN with label=COLUMN or with "

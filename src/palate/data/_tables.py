@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from itertools import takewhile
@@ -17,8 +18,8 @@ from palate.data._columns import NO_USER, OPTIONS, SKIP, Columns, find_columns, 
 from palate.data._draft import BenchmarkDraft, Fault, FieldError, Location, error, explain, gathered, warning
 from palate.data._exchange import comparison_of
 from palate.data._files import Row, read_rows, suffix
-from palate.data._labels import TIE, Reading, compare_scores, label_reading
-from palate.data._wire import Id, identifier, when, write_moment
+from palate.data._labels import TIE, Reading, UnknownLabelError, compare_scores, counted, label_reading
+from palate.data._wire import Id, identifier, table_date, write_moment
 from palate.records import Card, Judgement, User
 
 __all__ = ["NOBODY", "NO_USER", "OPTIONS", "Message", "is_table", "read_table", "render_turns", "turns_of"]
@@ -26,9 +27,9 @@ __all__ = ["NOBODY", "NO_USER", "OPTIONS", "Message", "is_table", "read_table", 
 NOBODY = "nobody-"
 """Begins the id of a row whose data name nobody: nothing about it is personal."""
 _MESSAGES = re.compile(r"""\s*\[\s*\{\s*["'](?:role|content)["']""")
-_DAY_FIRST = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})(?P<clock>.*)", re.ASCII)
-"""As in 14.5.2023. With slashes, nobody can tell the day from the month."""
 _LAST_ANSWER = "\n\nAssistant:"
+_MISSING = frozenset(["n/a", "#n/a", "nan", "null", "<na>"])
+"""What programs write for a missing value. `NA` and `none` are not here: they may be a country and an answer."""
 Traits = dict[str, str | list[str]]
 
 
@@ -62,6 +63,7 @@ def read_table(
     reading, said = _label_reading(files, columns)
     draft = BenchmarkDraft(card=card, source=source, unordered=columns.chosen_first, columns=columns.options)
     draft.spec = columns.spec(path)
+    draft.unused = tuple(field for field in found.free if field != columns.date)
     place = Location(path)
     if guessed:
         full = quote(draft.spec) if draft.spec else "name the columns"
@@ -77,7 +79,7 @@ def read_table(
     warnings = [warning(place, None, message) for message in (*messages, *found.hints, *left_alone)]
     _Rows(draft, columns, reading, place).read(files, warnings)
     if columns.prompt is None and "prompt" not in found.free and not draft.comparisons:
-        _no_prompt(draft, place, path, [field for field in found.free if field != columns.date])
+        _no_prompt(draft, place, path, draft.unused)
     return draft
 
 
@@ -147,9 +149,14 @@ class _Rows:
         self.users: dict[str, tuple[Location, list[Judgement], Traits]] = {}
         self.texts: dict[str, str] = {}
         """Every text and name once, since questions, answers, users and days recur."""
-        self.differing: list[tuple[str, Location]] = []
+        self.differing: dict[str, list[tuple[str, Location]]] = {}
+        """By trait: users who have another value in an earlier row."""
+        self.missing: dict[str, tuple[str, Location]] = {}
+        """Users whose id is what programs write for a missing value."""
         self.ties = self.twice = 0
         self.seen: set[bytes] = set()
+        self.unknown = Counter[str]()
+        """Labels whose meaning is not known, each with its rows."""
 
     def read(self, files: Iterable[Path], warnings: Iterable[Fault]) -> None:
         """Every row, one at a time. Faults of the whole table come first, then those of rows as they stand."""
@@ -160,6 +167,8 @@ class _Rows:
                     self._add(row, place)
             except FieldError as problem:
                 faults.append(explain(problem, place))
+                if isinstance(problem, UnknownLabelError):
+                    self.unknown[problem.label] += 1
         draft.users = [
             (User(id=id, demographics=traits, judgements=tuple(choices)), place)
             for id, (place, choices, traits) in self.users.items()
@@ -170,7 +179,10 @@ class _Rows:
             self._skip(faults)
         else:
             draft.faults += faults
-        draft.faults += gathered(self.differing, None, "a trait differs from an earlier row of the user, which is kept")
+        for trait, rows in self.differing.items():
+            draft.faults += gathered(rows, trait, "differs from an earlier row of the user, which is kept")
+        message = "this looks like a missing value and counts as one person; empty the cells that name nobody"
+        draft.faults += gathered(self.missing.values(), self.columns.user, message)
         if self.twice:
             self._left_out(f"rows that are there twice, with the same time, left out: {self.twice:,}")
         if self.ties:
@@ -198,7 +210,14 @@ class _Rows:
             draft.faults += [*faults, error(self.table, None, message)]
         elif faults:
             draft.skipped = [msgspec.structs.replace(fault, severity="warning") for fault in faults]
-            self._left_out(f"rows that cannot be used, left out: {len(faults):,}")
+            unknown = f", {self.unknown.total():,} of them for a label of no known meaning" if self.unknown else ""
+            self._left_out(f"rows that cannot be used, left out: {len(faults):,}{unknown}")
+            if self.unknown:
+                message = (
+                    f"left out for a label of no known meaning: {counted(self.unknown)}. If these mean one of the "
+                    "responses, name them all: labels=FIRST|FIRST+SECOND|SECOND+TIE"
+                )
+                draft.faults.append(warning(self.table, self.columns.label, message))
 
     def _left_out(self, note: str, field: str | None = None) -> None:
         draft = self.draft
@@ -232,12 +251,14 @@ class _Rows:
         category, group = category and held(category, category), group and held(group, group)
         self.draft.comparisons.append((comparison_of(judgement, user_id, category=category, group=group), place))
         _, choices, traits = self.users.setdefault(user_id, (place, [], {}))
+        if user_id.casefold() in _MISSING:
+            self.missing.setdefault(user_id, (user_id, place))
         if columns.user is not None:
             choices.append(judgement)
         for name in columns.demographics:
             value = _trait(row.get(name), name)
             if value is not None and traits.setdefault(name, value) != value:
-                self.differing.append((user_id, place))
+                self.differing.setdefault(name, []).append((user_id, place))
 
     def _preferred(self, row: Row) -> int:
         columns = self.columns
@@ -262,7 +283,7 @@ def _trait(value: object, field: str) -> str | list[str] | None:
     """A demographic value; numbers and true or false as JSON writes them."""
     if isinstance(value, list):
         return [text for each in value if isinstance(text := _trait(each, field), str)]
-    if value is None or (isinstance(value, str) and not value.strip()):
+    if value is None or (isinstance(value, str) and value.strip().casefold() in ("", *_MISSING)):
         return None
     if not isinstance(value, str | int | float | bool):
         raise FieldError(field, "expected a text, a number or a list of these")
@@ -283,13 +304,14 @@ def _moment(value: object, field: str) -> str:
         return write_moment(value if value.tzinfo is None else value.astimezone(UTC))
     if isinstance(value, date):
         return value.isoformat()
-    if isinstance(value, str) and (parts := _DAY_FIRST.fullmatch(value.strip())):
-        value = f"{parts['year']}-{parts['month']:0>2}-{parts['day']:0>2}{parts['clock']}"
+    if value == "":
+        raise FieldError(field, "is empty; write 2023, 2023-05-14 or 2023-05-14T20:11:00Z")
     if not isinstance(value, str | int) or isinstance(value, bool):
         raise FieldError(field, "is not a date; write 2023, 2023-05-14 or 2023-05-14T20:11:00Z in every row")
-    moment = when(value, field)
-    assert moment is not None
-    return moment
+    try:
+        return table_date(f"{value:04d}" if isinstance(value, int) else value)
+    except (ValueError, OverflowError):
+        raise FieldError(field, f"{value!r} is not a date; write 2023, 2023-05-14 or 2023-05-14T20:11:00Z") from None
 
 
 def _texts(row: Row, columns: Columns) -> tuple[str, str, str]:

@@ -23,6 +23,8 @@ Scalar = str | Count | float | bool
 _SHAPE = re.compile(
     r"(\d{4})(?:-(\d{2})(?:-(\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:?\d{2})?)?)?)?", re.ASCII
 )
+_DAY_FIRST = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})(?P<clock>.*)", re.ASCII)
+"""As in 14.5.2023. With slashes, nobody can tell the day from the month."""
 Schema = dict[str, object]
 _PROMPT: Schema = {"anyOf": [{"required": ["question"]}, {"required": ["prompt"]}]}
 _CHOICE: Schema = {"anyOf": [{"required": ["chosen", "rejected"]}, {"required": ["responses", "preferred"]}]}
@@ -266,6 +268,17 @@ def normalise_date(text: str) -> str:
         return "-".join(part for part in (year, month, day) if part)
     moment = datetime.fromisoformat(f"{year}-{month}-{day}T{_six_digits(clock)}{offset or ''}")
     return write_moment(moment if moment.tzinfo is None else moment.astimezone(UTC))
+
+
+def table_date(text: str) -> str:
+    """A date of a table in the one form, also with dots and the day first; ValueError for anything else.
+
+    >>> table_date("14.5.2023 20:11")
+    '2023-05-14T20:11:00'
+    """
+    if parts := _DAY_FIRST.fullmatch(text.strip()):
+        text = f"{parts['year']}-{parts['month']:0>2}-{parts['day']:0>2}{parts['clock']}"
+    return normalise_date(text)
 
 
 def write_moment(moment: datetime) -> str:

@@ -189,7 +189,7 @@ def baseline_plot(summary: Summary) -> IntervalPlot | None:
 
 
 def _plot_differences(bands: Sequence[Band], title: str) -> IntervalPlot | None:
-    axis = "difference in percentage points, with 95% interval"
+    axis = "difference in points, with 95% interval"
     return draw_intervals(bands, IN_POINTS, title=title, axis=axis, reference="no difference")
 
 

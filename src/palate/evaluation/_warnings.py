@@ -59,7 +59,7 @@ def _withheld(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str
         return []
     return [
         f"{spec.name}: for {len(held_back)} of {items} items, history that holds a text of the item, or nearly, was "
-        f"left out ({sum(held_back)} pieces): it could tell the answer."
+        f"left out ({count(sum(held_back), 'piece')}): it could tell the answer."
     ]
 
 

@@ -142,7 +142,14 @@ def make_folds(benchmark: Benchmark, protocol: str = "seen", *, folds: int = 5, 
     if kind == "seen" and not field:
         found = _seen(benchmark, folds, seed)
     elif kind == "unseen" and not field:
-        found = _unseen(benchmark, _user_folds(benchmark, folds, seed), folds, seed)
+        parts = _user_folds(benchmark, folds, seed)
+        if len(parts) == 1:
+            raise PalateError(
+                f"{benchmark.card.name} cannot be split by 'unseen': users who share a twin stay together, and twins "
+                f"tie all {len(parts['1']):,} users to one another, so nobody is left to train on. The protocol seen "
+                "can split it"
+            )
+        found = _unseen(benchmark, parts, folds, seed)
     elif protocol == "leave-out:category":
         found = _leave_out_category(benchmark)
     elif kind == "leave-out" and field:

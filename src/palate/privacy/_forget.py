@@ -30,7 +30,16 @@ from palate.privacy._run_folder import (
 from palate.privacy._traces import TraceSearch, searched_files, traces_of
 from palate.records import PalateError, unfinished_erasures
 from palate.runs import Progress, hold_run, open_run, shards_beside
-from palate.storage import address_of, held_copies, kept_copies, push_all, remove_abandoned, remove_drafts_here, url_of
+from palate.storage import (
+    address_of,
+    held_copies,
+    is_url,
+    kept_copies,
+    push_all,
+    remove_abandoned,
+    remove_drafts_here,
+    url_of,
+)
 
 SHARED = (
     "the shared part of {path} was learned from this user's choices too, and a trace of them stays in its numbers "
@@ -38,6 +47,11 @@ SHARED = (
 )
 MARKS = "marks of this user's choices may be left in {path}: without --data it is not known which they are"
 AROUND = "the run {run}, which trained {path}, was not searched: it keeps items and ratings; name it with --run"
+BESIDE = "the run {run} holds items of this user, too, and was not searched: name it with --run"
+SOURCE = (
+    "{source}, which was measured in {run}, was not changed: remove the user's rows there, or the next command that "
+    "reads it brings them back"
+)
 ANSWERS = (
     "answers of language models are kept under hashes of their requests, so those about this user cannot be told "
     "from others; they were kept because --keep-answers was given"
@@ -55,6 +69,7 @@ KEPT_COPY = (
     "{option} {url}"
 )
 
+TABLES = frozenset([".csv", ".tsv", ".json", ".jsonl", ".parquet"])
 PENDING = "The erasure is written down, and the next palate command finishes it."
 GONE = "{path} was not there any more when an interrupted erasure was finished"
 
@@ -158,6 +173,7 @@ def _plan(
     places.append(_erase_vectors(gone, write=False))
     places.append(_erase_answers(write=False, keep=keep_answers))
     places += [erase_from_folder(folder, person, write=False) for folder in data]
+    places = _with_neighbours(places, (*holding, *samples), person, kept)
     places = [_with_pushes(_with_links(_with_store(place, kept))) for place in places]
     receipt = Receipt(
         users=[names.user(user) for user in users],
@@ -208,7 +224,8 @@ def _finish(file: Path, journal: Journal, names: Pseudonyms, progress: Progress 
         places=places,
         not_erased=[*dict.fromkeys(reason for place in places for reason in place.left), DISK],
     )
-    report("uploading", len(planned), len(planned) + 1)
+    if journal.held:
+        report("writing to the bucket", len(planned), len(planned) + 1)
     push_all()
     receipt = _addressed(receipt, journal.held)
     if journal.receipt_file is not None:
@@ -225,6 +242,38 @@ def _with_run(model: Place, named: Sequence[Path]) -> Place:
     if run is None or run in [folder.resolve() for folder in named]:
         return model
     return msgspec.structs.replace(model, left=[*model.left, AROUND.format(run=run, path=path)])
+
+
+def _with_neighbours(
+    places: Sequence[Place], named: Sequence[Path], person: Person, kept: Sequence[Path]
+) -> list[Place]:
+    """With what lies beside the runs that were named and holds the user, and the tables that these runs have read."""
+    held = {*kept, *held_copies()}
+    seen = {folder.resolve() for folder in named} | {Path(place.path).resolve() for place in places}
+    told: set[str] = set()
+    found = []
+    for place in places:
+        path = Path(place.path)
+        reasons = []
+        if place.kind == "run" and path not in held and not is_url(place.path):
+            beside = sorted(file.parent for file in path.parent.glob("*/settings.json"))
+            for run in beside:
+                if run.resolve() not in seen and _has_items_of(run, person):
+                    seen.add(run.resolve())
+                    reasons.append(BESIDE.format(run=run))
+            source = open_run(path, check=False).settings.benchmark.source
+            if Path(source.removesuffix(".gz")).suffix in TABLES and source not in told:
+                told.add(source)
+                reasons.append(SOURCE.format(source=source, run=path))
+        found.append(msgspec.structs.replace(place, left=[*place.left, *reasons]))
+    return found
+
+
+def _has_items_of(folder: Path, person: Person) -> bool:
+    try:
+        return any(owner in person.ids for _, owner in owners(open_run(folder, check=False)))
+    except PalateError:  # what cannot be read is no run of palate's
+        return False
 
 
 def _with_links(place: Place) -> Place:

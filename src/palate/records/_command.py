@@ -12,7 +12,7 @@ from itertools import pairwise
 _LINE: ContextVar[str] = ContextVar("line", default="")
 _NOT_A_NAME = re.compile(r"\b(key)=(?![A-Z_][A-Z0-9_]*(?:,|$))[^,]*")
 """What stands where the name of an environment variable belongs may be the key itself."""
-_WHERE = ("--shard", "--cluster", "--workers")
+_WHERE = ("--shard", "--cluster", "--workers", "--at-once")
 """Options that say where a run is measured. It is the same run anywhere."""
 
 

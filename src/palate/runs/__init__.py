@@ -9,7 +9,7 @@ from palate.runs._bucket import (
     run_to_write,
     runs_to_read,
 )
-from palate.runs._cluster import measure_on_cluster
+from palate.runs._cluster import Lost, Pool, Work, hired_pool, measure_on_cluster, require_workers
 from palate.runs._experiment import (
     EXPERIMENTS,
     REPORTS,
@@ -30,7 +30,19 @@ from palate.runs._experiment import (
     write_report_files,
 )
 from palate.runs._finished import FINISHED
-from palate.runs._ledger import About, Appender, Keys, Ledger, Needs, bad_line, fault_of, locked, write_whole
+from palate.runs._ledger import (
+    About,
+    AnotherWriterError,
+    Appender,
+    Keys,
+    Ledger,
+    Needs,
+    bad_line,
+    fault_of,
+    locked,
+    remove_drafts,
+    write_whole,
+)
 from palate.runs._loggers import LOGGERS, Logged, Logger, log_run, make_loggers
 from palate.runs._merge import merge_runs, shards_beside
 from palate.runs._models import LoadedModel, Progress, Tell, load_models, no_progress, told_within
@@ -113,6 +125,7 @@ __all__ = [
     "SPENT",
     "VIEWS",
     "About",
+    "AnotherWriterError",
     "Appender",
     "Build",
     "Dropped",
@@ -126,10 +139,12 @@ __all__ = [
     "LoadedModel",
     "Logged",
     "Logger",
+    "Lost",
     "ModelSettings",
     "Needs",
     "PartLine",
     "Place",
+    "Pool",
     "Progress",
     "Reading",
     "Run",
@@ -142,6 +157,7 @@ __all__ = [
     "Tell",
     "ViewLine",
     "ViewedSettings",
+    "Work",
     "add_views",
     "as_benchmark",
     "as_writer",
@@ -163,6 +179,7 @@ __all__ = [
     "finishing_shard",
     "folder_for_runs",
     "forecasting",
+    "hired_pool",
     "hold_run",
     "is_written",
     "json_lines",
@@ -190,10 +207,12 @@ __all__ = [
     "ratings_of",
     "read_spent",
     "rehearse",
+    "remove_drafts",
     "repair_ledgers",
     "repair_run",
     "report_files",
     "report_of",
+    "require_workers",
     "run_parts",
     "run_to_erase_from",
     "run_to_read",

@@ -70,10 +70,10 @@ def has_reports(kept: Finished, folder: Path, summary: bytes) -> bool:
 
 @cache
 def made_by() -> str:
-    """A hash that changes with any file of palate and with the packages that compute: by a file's size and time, since
-    a version number stays the same while palate is worked on."""
+    """A hash that changes with any file of palate, those that pages are made from among them, and with the packages
+    that compute: by a file's size and time, since a version number stays the same while palate is worked on."""
     root = Path(palate.__file__).parent
-    files = sorted((file, file.stat()) for file in root.rglob("*.py"))
+    files = sorted((file, file.stat()) for file in root.rglob("*") if file.is_file() and file.suffix != ".pyc")
     code = [(str(file.relative_to(root)), stat.st_size, stat.st_mtime_ns) for file, stat in files]
     versions: Mapping[str, str] = environment()
     return hashlib.sha256(msgspec.json.encode((palate.__version__, code, sorted(versions.items())))).hexdigest()

@@ -327,6 +327,27 @@ class Appender:
         return 0
 
 
+def is_alive(pid: int) -> bool:
+    """Whether this machine may have a process of this number."""
+    if os.name != "posix":  # elsewhere nobody can ask without ending it
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove what `write_whole` had not finished when its process was killed: nobody would erase anybody from that."""
+    for file in folder.glob(".*.*"):
+        pid = file.name.rpartition(".")[2]
+        if pid.isdecimal() and file.is_file() and not is_alive(int(pid)):
+            file.unlink(missing_ok=True)
+
+
 def write_whole(file: Path, content: bytes | Iterable[bytes]) -> None:
     """Write a file so that it is there in full or not at all; lines are written as they come."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")

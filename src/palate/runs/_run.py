@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, NamedTuple, TypeVar
@@ -24,7 +25,7 @@ import msgspec
 from palate import __version__
 from palate.records import Card, PalateError, current_command
 from palate.runs._finished import Finished, still_finished
-from palate.runs._ledger import Appender, Keys, Ledger, Line, locked, write_whole
+from palate.runs._ledger import Appender, Keys, Ledger, Line, locked, remove_drafts, write_whole
 from palate.runs._settings import HashedSettings, environment, file_name
 from palate.runs._setup import ItemType
 from palate.runs._spent import EVERY, SpentKeeper, first_of, in_two_passes, is_first, keeping_spent
@@ -172,6 +173,7 @@ class Run(Generic[SettingsType]):
     def writing(self) -> Iterator[RunWriter]:
         """Add to the run. One process at a time; whatever is written stays written."""
         writer = RunWriter(self)
+        remove_drafts(self.folder)
         try:
             if not self.experiment.has_report:  # what is drawn here is drawn for another run, which counts it
                 yield writer
@@ -248,6 +250,19 @@ class RunWriter:
         self._lines.clear()
 
 
+_BEGUN: ContextVar[Callable[[Path], None] | None] = ContextVar("begun", default=None)
+
+
+@contextmanager
+def hearing_of_runs(listener: Callable[[Path], None]) -> Iterator[None]:
+    """Tell the listener the folder of every run that is begun or resumed in here."""
+    token = _BEGUN.set(listener)
+    try:
+        yield
+    finally:
+        _BEGUN.reset(token)
+
+
 def begin_run(
     parent: Path,
     experiment: Experiment[SettingsType, Any],
@@ -258,6 +273,8 @@ def begin_run(
     makers = {name: _maker(content) for name, content in (files or {}).items()}
     run = Run(parent / settings.folder_name, settings, experiment)
     hold(run.folder, [ledger.name for ledger in run.ledgers])
+    if (listener := _BEGUN.get()) is not None:
+        listener(run.folder)
     file = run.folder / "settings.json"
     if file.exists():
         if _settled(run.folder, experiment.settings) != settings:

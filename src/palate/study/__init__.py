@@ -1,9 +1,10 @@
 """Does a benchmark predict what happens downstream? Many reward models, several benchmarks, all uses, one answer."""
 
 from palate.study._cells import Cell, cells_of
+from palate.study._hands import Watcher
 from palate.study._plan import Entry, Plan, PlanError, read_plan
 from palate.study._results import CellState, Cost, EntryResult, NewFamilies, NumberInfo, StudySummary, Unprofiled
-from palate.study._study import STUDY, Watcher, check_plan, study
+from palate.study._study import STUDY, check_plan, study
 
 __all__ = [
     "STUDY",

@@ -16,7 +16,7 @@ from palate.evaluation import EVALUATION, evaluate
 from palate.personal import Recipe, describe_model, parse_method, personal_spec
 from palate.records import Benchmark, PalateError
 from palate.rewards import load_reward_model
-from palate.runs import Experiment, Progress, file_name, prompts, sample_items, set_up
+from palate.runs import Experiment, Progress, file_name, prompts, remove_drafts, sample_items, set_up
 from palate.study._plan import (
     IN_CONTEXT,
     TRAIN,
@@ -217,6 +217,7 @@ def _train(plan: Plan, name: str, place: Workplace, benchmarks: Benchmarks, prog
     folder = model_folder(place, name)
     if not (folder / "model.json").exists():
         progress(f"training {name}", 0, 1)
+        remove_drafts(folder)
         data = benchmarks.learned_from(model)
         recipe = Recipe(features=model.features, base=model.base, seed=plan.seed)
         recipe.fit(model.method, data.comparisons, data.users).save(folder)

@@ -5,16 +5,33 @@ cells.jsonl     which run each finished cell is, by the name of its folder besid
 failures.jsonl  what went wrong in cells that are not finished
 seconds.jsonl   how long each cell took; only this file differs between two runs of one plan
 models/         personal models that were trained for the study
+.running.json   who runs the study now
 """
 
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from palate.runs import Ledger, Run, RunSettings, beside, file_name
+from palate.runs import (
+    AnotherWriterError,
+    Ledger,
+    Run,
+    RunSettings,
+    RunWriter,
+    beside,
+    file_name,
+    json_lines,
+    locked,
+    write_whole,
+)
 from palate.study._plan import Plan
 
 
@@ -69,3 +86,49 @@ def finished(run: Run[StudySettings]) -> dict[str, Path]:
     """The folders of finished cells, by the cells' names, as far as they are there."""
     folders = {line.cell: beside(run.folder, line.run) for line in run.read(CELLS)}
     return {cell: folder for cell, folder in folders.items() if folder.is_dir()}
+
+
+RUNNING = ".running.json"
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    """Who runs a study, for those who would run it at the same time."""
+
+    host: str
+    pid: int
+    since: str
+
+
+@contextmanager
+def writing_alone(run: Run[StudySettings]) -> Iterator[RunWriter]:
+    """Add to the study's own ledgers. A second process is refused, and told who runs the study."""
+    file = run.folder / RUNNING
+    with ExitStack() as stack:
+        try:
+            writer = stack.enter_context(run.writing())
+        except AnotherWriterError as error:
+            raise AnotherWriterError(f"{error}{_who(file)}") from error
+        now = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+        write_whole(file, msgspec.json.encode(Running(host=socket.gethostname(), pid=os.getpid(), since=now)))
+        stack.callback(file.unlink, missing_ok=True)
+        yield writer
+
+
+def _who(file: Path) -> str:
+    try:
+        running = msgspec.json.decode(file.read_bytes(), type=Running)
+    except (OSError, msgspec.DecodeError):
+        return ""
+    return f". It is process {running.pid} on {running.host}, which runs this study since {running.since}"
+
+
+def put_in_order(run: Run[StudySettings], cells: Sequence[str]) -> None:
+    """Sort what is told of cells as one process would have told it, whoever ended first."""
+    places = {cell: place for place, cell in enumerate(cells)}
+    ledgers: tuple[Ledger[Any], ...] = (CELLS, FAILURES)
+    for ledger in ledgers:
+        lines = list(run.read(ledger))
+        ordered = sorted(lines, key=lambda line: places.get(line.cell, len(places)))
+        if ordered != lines:
+            with locked([run.folder / ledger.name]):
+                write_whole(run.folder / ledger.name, json_lines(ordered))

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import sys
-import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from multiprocessing.connection import Connection
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import msgspec
 
-from palate.records import PalateError, describe_error, unknown_name
+from palate.records import PalateError, unknown_name
 from palate.report import Document
 from palate.rewards import load_reward_model
-from palate.runs import Experiment, Ledger, Progress, Reading, Run, RunWriter, begin_run, no_progress
+from palate.runs import Experiment, Ledger, Reading, Run, RunWriter, begin_run, hired_pool, require_workers
 from palate.runs._experiment import DEFAULT_READING
-from palate.study._cells import Benchmarks, Cell, Workplace, cells_of, faults, run_cell
+from palate.study._cells import Benchmarks, Cell, Workplace, cells_of, faults
 from palate.study._document import study_document
+from palate.study._hands import CellWork, Ended, Hands, Here, InProcesses, OnCluster, Silent, Watcher
 from palate.study._plan import IN_CONTEXT, BestOfN, Plan, PlanError, Reach, read_plan
 from palate.study._results import StudySummary
 from palate.study._run import (
@@ -35,60 +30,18 @@ from palate.study._run import (
     SecondsLine,
     StudySettings,
     finished,
+    put_in_order,
+    writing_alone,
 )
 from palate.study._summary import summarise_study
 
 MOST_REFUSALS = 300
 """How often a cell is tried again whose run is in use, a second apart."""
-KILLED = "its process was ended from outside, perhaps for want of memory (exit code {code})"
 HIDDEN = "the reason may name somebody"
 UNFINISHED = (
     "{path}: {count} cells are not finished. What they have written so far lies in run folders beside this one, which "
     "palate does not know as theirs: name these folders with --run"
 )
-
-
-class Watcher(Protocol):
-    """Who is told how a study goes."""
-
-    def planned(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
-        """All cells, and those that were finished before."""
-
-    def begun(self, cell: Cell) -> None:
-        """A cell starts or goes on."""
-
-    def ended(self, cell: Cell, seconds: float, failed: str | None) -> None:
-        """A cell is finished, or failed for this reason."""
-
-    def progress(self, what: str, done: float, total: int, /) -> None:
-        """What the running cell is doing, where one runs at a time."""
-
-
-class Silent:
-    """Tells nobody."""
-
-    progress = staticmethod(no_progress)
-
-    def planned(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
-        """Nothing to tell."""
-
-    def begun(self, cell: Cell) -> None:
-        """Nothing to tell."""
-
-    def ended(self, cell: Cell, seconds: float, failed: str | None) -> None:
-        """Nothing to tell."""
-
-
-class Ended(NamedTuple):
-    """How a cell ended."""
-
-    run: str
-    failed: str | None
-    seconds: float
-    device: str
-    in_use: bool = False
-    """Whether another cell was writing to the same run: two cells may be one run on a benchmark where they see the
-    same."""
 
 
 def study(
@@ -97,6 +50,8 @@ def study(
     out: str | Path = "runs",
     data_dir: str | Path | None = None,
     at_once: int = 1,
+    cluster: str | None = None,
+    workers: int | None = None,
     only: Sequence[str] | None = None,
     models: Sequence[str] | None = None,
     watch: Watcher | None = None,
@@ -104,11 +59,16 @@ def study(
     """Run every cell of a plan that is not finished, and say what predicts what.
 
     The plan is checked whole before anything runs. A cell that fails is told and does not stop the others; the same
-    call tries it again. `at_once` cells run side by side, each worker a process of its own. `only` and `models` name
-    the measures and the reward models whose cells are run now; the others wait for a later call.
+    call tries it again. `at_once` cells run side by side, each worker a process of its own; with `cluster`, they run on
+    `workers` of a Ray cluster: `ray` for this machine, `auto` or `ray://host:port`. The folder is the same, byte for
+    byte, but for what tells seconds. `only` and `models` name the measures and the reward models whose cells are run
+    now; the others wait for a later call.
     """
     if at_once < 1:
         raise PalateError(f"--at-once is a number of processes from 1; {at_once} was given")
+    require_workers(cluster, workers)
+    if cluster is not None and at_once > 1:
+        raise PalateError("with --cluster, --workers says how many cells run side by side; leave out --at-once")
     watch = watch or Silent()
     where = plan if isinstance(plan, (str, Path)) else plan.title
     if not isinstance(plan, Plan):
@@ -121,31 +81,50 @@ def study(
         raise PalateError(f"{out} has a comma, after which options of the trained models follow: choose another --out")
     begun = _begin(plan, Path(out), benchmarks)
     place = Workplace(folder=begun.folder, out=Path(out), data=data)
-    with begun.writing() as writer:
+    with writing_alone(begun) as writer:
         there = finished(begun)
         done = [cell for cell in cells if cell.name in there]
         watch.planned(cells, done)
-
-        def alone(cell: Cell) -> bool:
-            left.remove(cell)
-            watch.begun(cell)
-            ended = _try(plan, cell, place, benchmarks, watch.progress)
-            _keep(writer, cell, ended, watch)
-            return ended.failed is None
-
-        def run(some: Sequence[Cell]) -> None:
-            if at_once == 1 or len(some) == 1:
-                for cell in some:
-                    alone(cell)
-            else:
-                _side_by_side(plan, some, place, at_once, writer, watch)
-
         left = [cell for cell in cells if cell not in done]
-        run([cell for cell in left if not cell.measure])
-        for some in _drawing(plan, cells, left):  # no two at once, since measures may share samples
-            any(alone(cell) for cell in some)
-        run([cell for cell in left if cell.measure])
+        with ExitStack() as stack:
+            if not left:
+                hands: Hands = Here(plan, place, benchmarks)
+            elif cluster is not None:
+                work = CellWork(plan, place)
+                hands = OnCluster(stack.enter_context(hired_pool(cluster, workers, work, place.out)))
+            else:
+                here = Here(plan, place, benchmarks)
+                hands = InProcesses(here, at_once) if at_once > 1 else here
+
+            def run(some: Sequence[Cell], *, keep: bool = True) -> bool:
+                """Whether any of the cells was finished."""
+                left[:] = [cell for cell in left if cell not in some]
+                return _run(hands, some, writer, watch, keep=keep)
+
+            run([cell for cell in left if not cell.measure])
+            for some in _drawing(plan, cells, left):  # no two at once, since measures may share samples
+                any(run([cell]) for cell in some)
+            run(list(left), keep=False)
+    put_in_order(begun, [cell.name for cell in cells_of(plan)])
     return STUDY.summarise(begun)
+
+
+def _run(hands: Hands, cells: Sequence[Cell], writer: RunWriter, watch: Watcher, *, keep: bool) -> bool:
+    """Run cells, and again those whose run another cell was writing to; whether any was finished."""
+    success = False
+    refusals = 0
+    while cells:
+        again = []
+        for cell, ended in hands.run(cells, watch, keep=keep):
+            if ended.in_use and hands.several and refusals < MOST_REFUSALS:
+                again.append(cell)
+            else:
+                _keep(writer, cell, ended, watch)
+                success = success or ended.failed is None
+        cells, refusals = again, refusals + 1
+        if again:
+            time.sleep(1)
+    return success
 
 
 def _asked(plan: Plan, only: Sequence[str] | None, models: Sequence[str] | None) -> list[Cell]:
@@ -196,24 +175,6 @@ def _drawing(plan: Plan, cells: Sequence[Cell], left: Sequence[Cell]) -> Iterato
             yield choosing if all(cell in left for cell in choosing) else []
 
 
-def _try(plan: Plan, cell: Cell, place: Workplace, benchmarks: Benchmarks, progress: Progress) -> Ended:
-    started = time.monotonic()
-    run, failed, in_use = "", None, False
-    try:
-        run = run_cell(plan, cell, place, benchmarks, progress)
-    except PalateError as error:
-        failed, in_use = str(error), isinstance(error.__cause__, BlockingIOError)
-    except Exception as error:
-        failed = describe_error(error)
-    return Ended(run, failed, time.monotonic() - started, _device(), in_use)
-
-
-def _device() -> str:
-    """What cells ran on, as far as torch was used."""
-    torch = sys.modules.get("torch")
-    return str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else "CPU"
-
-
 def _keep(writer: RunWriter, cell: Cell, ended: Ended, watch: Watcher) -> None:
     parts = sum(line.cell == cell.name for line in writer.lines(SECONDS).values())
     writer.add(SECONDS, [SecondsLine(cell=cell.name, part=parts, seconds=ended.seconds, device=ended.device)])
@@ -222,122 +183,6 @@ def _keep(writer: RunWriter, cell: Cell, ended: Ended, watch: Watcher) -> None:
     else:
         writer.add(FAILURES, [FailureLine(cell=cell.name, reason=ended.failed)])
     watch.ended(cell, ended.seconds, ended.failed)
-
-
-# ---- Several cells at once: a thread for each worker process, which takes the next cell when it has finished one. ---
-
-
-def _side_by_side(
-    plan: Plan, cells: Sequence[Cell], place: Workplace, at_once: int, writer: RunWriter, watch: Watcher
-) -> None:
-    """Run the cells in worker processes; one that dies takes only its own cell with it."""
-    waiting, lock, stop = list(cells), threading.Lock(), threading.Event()
-    refused: Counter[str] = Counter()
-    errors: list[BaseException] = []
-    workers: list[_Worker] = []
-
-    def work() -> None:
-        worker: _Worker | None = None
-        try:
-            while not stop.is_set():
-                with lock:
-                    if not waiting:
-                        return
-                    cell = waiting.pop(0)
-                    watch.begun(cell)
-                    if worker is None:
-                        worker = _Worker(plan, place)
-                        workers.append(worker)
-                ended = worker.run(cell)
-                if stop.is_set():  # it did not fail: it was stopped
-                    return
-                if ended.failed == KILLED:
-                    ended = ended._replace(failed=KILLED.format(code=worker.exit_code()))
-                    worker = None
-                with lock:
-                    refused[cell.name] += ended.in_use
-                    if ended.in_use and refused[cell.name] < MOST_REFUSALS:
-                        waiting.append(cell)
-                    else:
-                        _keep(writer, cell, ended, watch)
-                if ended.in_use:
-                    time.sleep(1)
-        except BaseException as error:
-            errors.append(error)
-            stop.set()
-        finally:
-            if worker is not None:
-                worker.close()
-
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(at_once, len(cells)))]
-    for thread in threads:
-        thread.start()
-    try:
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(timeout=0.2)
-    except KeyboardInterrupt:
-        stop.set()
-        for worker in workers:
-            worker.kill()
-        for thread in threads:
-            thread.join()
-        raise
-    if errors:
-        raise errors[0]
-
-
-class _Worker:
-    """A process that runs one cell after another. Nothing is inherited but the plan, so that a GPU can be used."""
-
-    def __init__(self, plan: Plan, place: Workplace) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(other, plan, place), daemon=True)
-        self._process.start()
-        other.close()
-
-    def run(self, cell: Cell) -> Ended:
-        started = time.monotonic()
-        try:
-            self._pipe.send(cell)
-            ended: Ended = self._pipe.recv()
-        except (EOFError, OSError):
-            return Ended("", KILLED, time.monotonic() - started, _device())
-        return ended
-
-    def exit_code(self) -> int | None:
-        self._process.join(timeout=10)
-        return self._process.exitcode
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def close(self) -> None:
-        self._pipe.close()  # it ends by itself when nobody sends any more
-        self._process.join(timeout=10)
-        self._process.terminate()
-
-
-def _serve(pipe: Connection, plan: Plan, place: Workplace) -> None:
-    """The life of a worker: it ends when nobody sends any more, and at once when the study's own process is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the study's own process is told too, and ends this one
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    benchmarks = Benchmarks(place.data)
-    while True:
-        try:
-            cell = pipe.recv()
-        except EOFError:
-            return
-        pipe.send(_try(plan, cell, place, benchmarks, no_progress))
-
-
-def _end_with_parent() -> None:
-    """Nobody is left to tell how a cell ended, and another process may want to go on with its run."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 class StudyExperiment(Experiment[StudySettings, StudySummary]):
