@@ -308,7 +308,7 @@ def _in_context(summary: StudySummary) -> Section | None:
                         one.view,
                         _figure(one.gain),
                         one.best or ABSENT,
-                        _figure(one.best_gain),
+                        figure(one.best_gain.value if one.best_gain else None, sign=True),
                         _figure(one.over_best),
                     )
                     for one in summary.in_context
