@@ -397,7 +397,8 @@ def _about_predictors(
             yield Finding("note", f"no other number predicts {outcome} better than {primary.name}")
             continue
         agreement = next(one for one in found if (one.predictor, one.outcome) == (best.first, outcome))
-        clear = best.q is not None and best.q < CLEAR
+        # q and interval are made in different ways: one alone does not say that it is better
+        clear = best.q is not None and best.q < CLEAR and (best.low or 0.0) > 0
         better = COEFFICIENTS.with_interval(best.difference or 0.0, best.low, best.high)
         told = f"{better}, q = {chance_of_error(best.q or 1.0)}"
         value = (
