@@ -137,4 +137,4 @@ def test_rows_that_an_export_repeats_are_no_second_judgements() -> None:
     twice = [*once, *(replace(item, id=f"{item.id}-copy") for item in once)]
     found = measure_headroom(ratings_of(twice), [], 0)
     assert found.attainable is None and found.ceiling is None and found.impersonal_ceiling is not None
-    assert found.unknown == [text for text in found.unknown if "rows that an export repeats" in text] != []
+    assert found.unknown == [text for text in found.unknown if "as copies would" in text] != []

@@ -100,8 +100,8 @@ def _unknown(ratings: Ratings, others: int, own: int, *, copies: bool) -> list[s
         )
     elif copies:
         found.append(
-            f"Personal taste cannot be told from copies: each of {own} pairs that were judged again got the same "
-            "answer, which rows that an export repeats would give as well. Look whether these people were asked twice."
+            f"Personal taste cannot be told: each of {own} pairs that were judged again got the same answer, as copies "
+            "would."
         )
     return found
 
