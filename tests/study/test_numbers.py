@@ -13,11 +13,11 @@ from plans import VIEW, best_of, model, predictor
 from palate.evaluation import RatedItem
 from palate.evaluation._ratings import Ratings
 from palate.records import Rating
-from palate.stats import Coefficient, Scores, by_family, false_discovery
+from palate.stats import Coefficient, PredictorTest, Scores, by_family, false_discovery
 from palate.study import StudySummary, read_plan, study
 from palate.study._numbers import GRID, Number, _by_category, _by_user, _margins, _quantile, _twins, _worst
 from palate.study._plan import BestOfN, Plan, Predictor, Reach
-from palate.study._summary import _about_families, _agreements, _primary
+from palate.study._summary import _about_families, _about_predictors, _agreements, _primary
 from tiny_models import TinyModels
 
 ZOO = "\n".join(
@@ -143,6 +143,19 @@ def test_what_few_entries_of_a_kind_leave_open_is_not_told_as_known(high: float 
     )
     [finding] = _about_families([msgspec.structs.replace(found, pooled=pooled, centred=within)])
     assert finding.severity == "warning" and told in finding.text
+
+
+@pytest.mark.parametrize(("low", "better"), [(0.1, "; clearly"), (-0.1, "; not clearly"), (None, "; not clearly")])
+def test_a_number_is_clearly_better_where_its_interval_says_so_too(low: float | None, better: str) -> None:
+    numbers = [number("first", "accuracy", [1, 2, 3, 4, 6, 5]), number("other", "agreement", [1, 2, 3, 4, 5, 6])]
+    happened = number("best", "gain", [1, 2, 3, 4, 5, 6], happens=True)
+    found = _agreements(Plan(title="t"), numbers, [happened])
+    test = PredictorTest(
+        first=numbers[1].name, second=numbers[0].name, outcome=happened.name, models=6,
+        difference=0.5, low=low, high=None if low is None else 1.1, p=0.002, q=0.02,
+    )  # fmt: skip
+    [finding] = _about_predictors([test], found, numbers[0])
+    assert better in finding.text and (finding.severity == "good") == (better == "; clearly")
 
 
 @pytest.fixture(scope="module")
