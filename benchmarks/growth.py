@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 CONTROLS = ["longest", "random", "overlap"]
 VIEWS = ["none", "judgements:4", "swapped"]
 WORDS = 20_000
+KILLED = "eval, until it is killed"
 Prepared = Callable[[], object]
 """The operation itself; what it needs was read before, and is not counted."""
 
@@ -162,12 +163,28 @@ def views(folder: Path) -> Prepared:
     return build
 
 
-def evaluation(folder: Path) -> Prepared:
+def evaluation(folder: Path, out: str = "runs") -> Prepared:
     """Three controls under three views, from the file to the summary; a second time it finds everything done."""
     from palate import evaluate
 
     file = f"{folder / 'table.jsonl'},category=category"
-    return lambda: evaluate(file, CONTROLS, VIEWS, strangers=1, out=folder / "runs")
+    return lambda: evaluate(file, CONTROLS, VIEWS, strangers=1, out=folder / out)
+
+
+def resumed(folder: Path) -> Prepared:
+    """The same in another folder, killed when half of the ratings are on the disk; the rest is what is measured."""
+    killed = subprocess.Popen([sys.executable, __file__, "--child", KILLED, "--folder", str(folder)])
+    with (folder / "table.jsonl").open("rb") as table:
+        half = sum(1 for _ in table) * len(CONTROLS) * len(VIEWS) // 2
+    there = 0
+    while there < half and killed.poll() is None:
+        time.sleep(1)
+        for ratings in (folder / "resumed").glob("*/ratings.jsonl"):
+            with ratings.open("rb") as lines:
+                there = sum(1 for _ in lines)
+    killed.kill()
+    killed.wait()
+    return evaluation(folder, "resumed")
 
 
 def report(folder: Path) -> Prepared:
@@ -213,6 +230,8 @@ OPERATIONS: dict[str, Callable[[Path], Prepared]] = {
     "views of 4 judgements, BM25": views,
     "eval, 3 controls x 3 views": evaluation,
     "the same again, all done": evaluation,
+    "resume, killed half-way": resumed,
+    KILLED: partial(evaluation, out="resumed"),
     "report": report,
     "forget one user": forget,
     "forget 100 users": partial(forget, at_most=100),

@@ -1,6 +1,8 @@
 """What a run says, checked against numbers worked out by hand."""
 
 import itertools
+import operator
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -449,7 +451,7 @@ def test_the_table_over_the_baseline_is_one_family() -> None:
     assert [one.q for one in found] == pytest.approx(false_discovery([one.p for one in found]))
 
 
-def test_what_was_shown_comes_back_line_by_line() -> None:
+def test_what_was_shown_can_be_asked_for_as_columns() -> None:
     items = [
         RatedItem(id=f"q{n}", user_id=f"u{n % 2}", prompt="?", responses=("a", "b"), preferred=0) for n in range(4)
     ]
@@ -466,9 +468,14 @@ def test_what_was_shown_comes_back_line_by_line() -> None:
     ]
     ratings = Ratings(items, {}, lines)
     for view in ("v", "w", "x"):
-        expected = [
-            msgspec.structs.replace(line, parts=("",) if line.parts else ()) for line in lines if line.view == view
-        ]
-        assert ratings.shown(view) == expected
+        own, shown = [line for line in lines if line.view == view], ratings.shown(view)
+        assert len(shown) == len(own)
+        for field in ("withheld", "dropped", "by_name"):
+            assert shown.column(operator.attrgetter(field)).tolist() == [getattr(line, field) for line in own]
+        assert shown.count(lambda line: line.closeness) == Counter(line.closeness for line in own)
+        assert shown.items_without() == len({line.item for line in own if not line.kinds})
+        assert shown.items_without("post") == len({line.item for line in own if not line.kinds.get("post")})
+        assert shown.people == len({line.user_id for line in own})
+        assert len(np.unique(shown.items)) == len({line.item for line in own})
     assert ratings.empty("v").tolist() == [False, False, True, False]
     assert ratings.empty("w").tolist() == [False, False, False, True]

@@ -158,6 +158,19 @@ def test_a_number_that_few_entries_have_is_not_told_as_the_best() -> None:
     assert "of 1 other numbers, many goes best" in finding.text and "q = 1.000" in finding.text
 
 
+@pytest.mark.parametrize(("low", "better"), [(0.1, "; clearly"), (-0.1, "; not clearly"), (None, "; not clearly")])
+def test_a_number_is_clearly_better_where_its_interval_says_so_too(low: float | None, better: str) -> None:
+    numbers = [number("first", "accuracy", [1, 2, 3, 4, 6, 5]), number("other", "agreement", [1, 2, 3, 4, 5, 6])]
+    happened = number("best", "gain", [1, 2, 3, 4, 5, 6], happens=True)
+    found = _agreements(Plan(title="t"), numbers, [happened])
+    test = PredictorTest(
+        first=numbers[1].name, second=numbers[0].name, outcome=happened.name, models=6,
+        difference=0.5, low=low, high=None if low is None else 1.1, p=0.002, q=0.02,
+    )  # fmt: skip
+    [finding] = _about_predictors([test], found, numbers[0])
+    assert better in finding.text and (finding.severity == "good") == (better == "; clearly")
+
+
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory: pytest.TempPathFactory, tiny_models: TinyModels) -> StudySummary:
     """Eight models that know nothing, and one that knows everything."""

@@ -57,6 +57,8 @@ def test_a_terminal_of_80_columns_shows_every_outcome(summary: StudySummary) -> 
     assert not [line for line in rows if "…" in line]
     assert re.search(r"accuracy, no profile .*\b\d+: ", agreement)  # over fewer entries than the others
     assert not re.search(r"<i>sim: accuracy .*\b\d+: ", agreement)
+    context = text.partition("And without any reward model?")[2].partition("The entries")[0]
+    assert "over it" in context and len(re.findall(r"[+-]\d\.\d+ to [+-]\d\.\d+", context)) == 2
     entries = text.partition("The entries")[2]
     assert "  sim, judgements:4  " in entries and "  per-user, 16 users, judgements:4" in entries
 

@@ -68,6 +68,10 @@ def number(summary: StudySummary, entry: str, name: str) -> float:
     return found.value
 
 
+def gains(summary: StudySummary, measure: str) -> list[float]:
+    return [found.value for one in summary.entries if (found := one.numbers.get(f"{measure}: gain")) is not None]
+
+
 def without_costs(summary: StudySummary) -> StudySummary:
     return msgspec.structs.replace(summary, costs=[], run="")
 
@@ -105,7 +109,10 @@ def test_from_one_end_to_the_other(whole: tuple[Path, StudySummary]) -> None:
     }  # fmt: skip
     assert names["bench: accuracy"].models == 5 and names["ppo: gain"].models == 1
     [context] = summary.in_context
-    assert context.view == "oracle" and context.gain is not None
+    assert context.view == "oracle" and context.gain is not None and context.best is not None
+    best = number(summary, context.best, "best of 3: gain")
+    assert context.best_gain is not None and context.best_gain.value == best == max(gains(summary, "best of 3"))
+    assert context.over_best is not None and context.over_best.value == pytest.approx(context.gain.value - best)
     for cost in summary.costs:
         assert cost.seconds > 0 and cost.device == "CPU" and cost.items > 0
         assert (cost.tokens > 0) == (cost.measure not in ("bench", "mini"))

@@ -59,11 +59,7 @@ def measure_groups(
     """How every group is served, and in which fields that differs."""
     rows = _rows(ratings, fields, [(key, ratings.credits[key]) for key in keys], least)
     resamples = Resamples(ratings.n_clusters, seed=seed)
-    asked = [
-        (*row.key, row.grouping.by, row.grouping.values[code], row.grouping.codes == code)
-        for row in rows
-        for code in row.codes
-    ]
+    asked = [(*row.key, row.grouping, code) for row in rows for code in row.codes]
     return measure_slices(ratings, asked, resamples), _gaps(ratings, rows, resamples, progress)
 
 
@@ -170,7 +166,7 @@ def _exchanged(
     ratings: Ratings, residuals: Floats, grouping: Grouping, where: Mask, random: np.random.Generator
 ) -> tuple[float, Floats]:
     users, first, user_of = np.unique(ratings.users[where], return_index=True, return_inverse=True)
-    codes, clusters = grouping.codes[where][first], ratings.clusters[where][first]
+    codes, clusters = grouping.codes[where][first].astype(np.intp), ratings.clusters[where][first]
     sums = np.bincount(user_of, weights=residuals[where], minlength=len(users))
     counts = np.bincount(user_of, minlength=len(users)).astype(np.float64)
     blocks = _blocks(clusters)

@@ -19,6 +19,7 @@ from palate.data._folder import is_folder_format, write_benchmark
 from palate.data._history import History, Item, Visible, responses_of
 from palate.data._hub import CARD, HUB, HubRefusalError, Repository, look_up, mark_of, upload
 from palate.data._load import LOADERS, list_benchmarks, load_benchmark, load_named, load_votes
+from palate.data._on_disk import Lines, OnDisk, picked
 from palate.data._pairs import pairs_from_completions
 from palate.data._published import is_nobody
 from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
@@ -39,8 +40,10 @@ __all__ = [
     "HubRefusalError",
     "Inspection",
     "Item",
+    "Lines",
     "Listing",
     "Location",
+    "OnDisk",
     "Pseudonyms",
     "Repository",
     "Row",
@@ -66,6 +69,7 @@ __all__ = [
     "mark_of",
     "normalise_date",
     "pairs_from_completions",
+    "picked",
     "private_sentences",
     "pseudonym_key",
     "pseudonymise",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from shlex import quote
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, overload
 
 import msgspec
 
+from palate.data._digests import Digests, digest_of
+from palate.data._on_disk import Lines, OnDisk
 from palate.records import Benchmark, Card, Comparison, Completion, Judgement, PalateError, User
 
 _NAMES = {
@@ -121,6 +124,50 @@ def _in_words(message: str) -> str:
 Placed = list[tuple[T, Location]]
 
 
+class PlacedOnDisk(Sequence[tuple[Comparison, Location]]):
+    """Many comparisons with their places, on the disk."""
+
+    def __init__(self, few: Iterable[tuple[Comparison, Location]]) -> None:
+        self._lines, self._places = Lines(), Lines()
+        for placed in few:
+            self.append(placed)
+
+    def append(self, placed: tuple[Comparison, Location]) -> None:
+        """Add one more."""
+        comparison, place = placed
+        self._lines.append(_ENCODER.encode(comparison))
+        self._places.append(_ENCODER.encode(place))
+
+    @property
+    def comparisons(self) -> OnDisk[Comparison]:
+        """Without their places."""
+        return OnDisk(self._lines, _COMPARISONS.decode)
+
+    def judgements(self, numbers: Sequence[int]) -> OnDisk[Judgement]:
+        """What some of them say of their user, as history: the fields of a judgement are those of a comparison."""
+        return OnDisk(self._lines, _JUDGEMENTS.decode, numbers)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[Comparison, Location]: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[tuple[Comparison, Location]]: ...
+    def __getitem__(self, place: int | slice) -> tuple[Comparison, Location] | list[tuple[Comparison, Location]]:
+        places = OnDisk(self._places, _LOCATIONS.decode)
+        if isinstance(place, slice):
+            return list(zip(self.comparisons[place], places[place], strict=True))
+        return self.comparisons[place], places[place]
+
+    def __iter__(self) -> Iterator[tuple[Comparison, Location]]:
+        return zip(self.comparisons, OnDisk(self._places, _LOCATIONS.decode), strict=True)
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_COMPARISONS, _JUDGEMENTS, _LOCATIONS = map(msgspec.msgpack.Decoder, (Comparison, Judgement, Location))
+
+
 class BenchmarkDraft(msgspec.Struct, kw_only=True):
     """Records with their places. `check` reads it as it is; loading turns it into a benchmark or refuses."""
 
@@ -128,7 +175,7 @@ class BenchmarkDraft(msgspec.Struct, kw_only=True):
     source: str
     """What the person wrote to get here, for messages."""
     users: Placed[User] = []
-    comparisons: Placed[Comparison] = []
+    comparisons: Placed[Comparison] | PlacedOnDisk = []
     completions: Placed[Completion] = []
     faults: list[Fault] = []
     unordered: bool = False
@@ -154,17 +201,18 @@ class BenchmarkDraft(msgspec.Struct, kw_only=True):
             return ""
         return f"To leave such rows out and count them: {quote(f'{self.source},bad=skip')}"
 
-    def items(self) -> Placed[Comparison | Completion]:
+    def items(self) -> Iterator[tuple[Comparison | Completion, Location]]:
         """Comparisons and completions together."""
-        return [*self.comparisons, *self.completions]
+        return chain[tuple[Comparison | Completion, Location]](self.comparisons, self.completions)
 
     def benchmark(self) -> Benchmark:
         """The finished benchmark; PalateError when something makes it unusable."""
         refuse(self.faults + integrity(self), self.source, self.way_out)
+        placed = self.comparisons
         return Benchmark(
             card=self.card,
             users={user.id: user for user, _ in self.users},
-            comparisons=tuple(comparison for comparison, _ in self.comparisons),
+            comparisons=placed.comparisons if isinstance(placed, PlacedOnDisk) else tuple(one for one, _ in placed),
             completions=tuple(completion for completion, _ in self.completions),
         )
 
@@ -184,9 +232,9 @@ def draft_of(benchmark: Benchmark, source: str, *, unordered: bool = False) -> B
 
 def integrity(draft: BenchmarkDraft) -> list[Fault]:
     """What no single record shows: repeated ids, people who do not exist, indices out of range."""
-    faults = [*_repeated("user_id", ((user.id, place) for user, place in draft.users))]
-    faults += _repeated("id", ((item.id, place) for item, place in draft.comparisons))
-    faults += _repeated("id", ((item.id, place) for item, place in draft.completions))
+    faults = _repeated("user_id", draft.users)
+    faults += _repeated("id", draft.comparisons)
+    faults += _repeated("id", draft.completions)
     users_readable = not any(fault.severity == "error" for fault in draft.faults)
     known = {user.id for user, _ in draft.users}
     for item, place in draft.items():
@@ -203,14 +251,21 @@ def integrity(draft: BenchmarkDraft) -> list[Fault]:
     return faults
 
 
-def _repeated(field: str, ids: Iterable[tuple[str, Location]]) -> list[Fault]:
-    first: dict[str, Location] = {}
+def _repeated(field: str, placed: Sequence[tuple[User | Comparison | Completion, Location]]) -> list[Fault]:
+    seen = Digests()
+    again: list[tuple[str, Location]] = []
+    for record, place in placed:
+        before = len(seen)
+        if seen.add(digest_of(record.id.encode("utf-8", "surrogatepass"))) < before:
+            again.append((record.id, place))
+    names, first = {id for id, _ in again}, dict[str, Location]()
+    for record, place in placed if again else ():
+        if record.id in names:
+            first.setdefault(record.id, place)
     faults: list[Fault] = []
-    for id, place in ids:
-        if id in first:
-            before = f"in line {first[id].line}" if first[id].line else "before"
-            faults.append(error(place, field, f"{id!r} is already used {before}; ids are unique"))
-        first.setdefault(id, place)
+    for id, place in again:
+        before_it = f"in line {first[id].line}" if first[id].line else "before"
+        faults.append(error(place, field, f"{id!r} is already used {before_it}; ids are unique"))
     return faults
 
 

@@ -7,12 +7,14 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import chain
-from typing import Generic, TypeVar
+from sys import intern
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from palate.data._on_disk import OnDisk
 from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
-from palate.records import Benchmark, Comparison, Completion, Judgement, Post, User, came_before
+from palate.records import Benchmark, Comparison, Completion, Dated, Judgement, Post, User, came_before
 
 Item = Comparison | Completion
 Event = TypeVar("Event", Post, Judgement)
@@ -37,19 +39,22 @@ class _Past:
 
     def __init__(self, user: User, split: Callable[[Iterable[str]], _Texts]) -> None:
         self.user = user
-        judgements = user.judgements
+        judgements = tuple(user.judgements)
         self.oldest_first = sorted(
             range(len(judgements)), key=lambda place: (judgements[place].date or "", judgements[place].sequence or 0)
         )
         """The places of the judgements by date, then by sequence, then as listed."""
-        dates = [judgements[place].date or "" for place in self.oldest_first]
-        alike = len({len(date) for date in dates}) == 1 and all(one.sequence is None for one in judgements)
+        dates = [intern(judgements[place].date or "") for place in self.oldest_first]
+        alike = len(set(map(len, dates))) == 1 and all(one.sequence is None for one in judgements)
         self._dates = dates if alike else []
         """Where all are told apart by dates alone, as precise as each other: those dates, in order."""
+        sequences = [judgements[place].sequence for place in self.oldest_first]
+        self._moments = [] if alike else list(map(_Moment, dates, sequences))
+        """Elsewhere when each judgement was made, in order."""
         self._by_short: dict[tuple[str, str], list[int]] = {}
         by_text: list[int] = []
         around: list[str] = []
-        for place, judgement in enumerate(user.judgements):
+        for place, judgement in enumerate(judgements):
             texts, prompt = split(judgement.responses), text_key(judgement.prompt)
             by_text += [number << _PLACES | place for number in texts.numbers]
             for known in _short_answers(texts, judgement.prompt, judgement.responses):
@@ -65,7 +70,8 @@ class _Past:
         """The places of the judgements from before the item, the oldest first."""
         if self._dates and item.date and len(item.date) == len(self._dates[0]):
             return self.oldest_first[: bisect_left(self._dates, item.date)]
-        return [place for place in self.oldest_first if _before(self.user.judgements[place], item, self.user)]
+        moments = self._moments or (_Moment(date, None) for date in self._dates)
+        return [place for place, made in zip(self.oldest_first, moments, strict=True) if _before(made, item, self.user)]
 
     def telling(self, offered: _Offered) -> set[int]:
         """The places of the judgements that hold a text of the item."""
@@ -121,10 +127,14 @@ class History:
     def texts(self) -> SameTexts:
         """All responses of the benchmark, grouped by what counts as the same."""
         held = self._benchmark
-        choices: list[Comparison | Judgement] = [*held.comparisons]
-        choices += [one for user in held.users.values() for one in user.judgements]
-        offered = {id(choice.responses): choice.responses for choice in choices}  # a judgement that is an item shares
+        items = held.comparisons
+        past = (user.judgements for user in held.users.values())
         own = (text for item in held.completions for text in responses_of(item))
+        if isinstance(items, OnDisk):
+            others = chain.from_iterable(some for some in past if not items.holds(some))
+            return SameTexts(chain((text for one in chain(items, others) for text in one.responses), own))
+        choices: list[Comparison | Judgement] = [*items, *chain.from_iterable(past)]
+        offered = {id(choice.responses): choice.responses for choice in choices}  # a judgement that is an item shares
         return SameTexts(chain(chain.from_iterable(offered.values()), own))
 
     def posts(self, user: User, item: Item) -> Visible[Post]:
@@ -148,8 +158,10 @@ class History:
 
     def withheld_judgements(self, user: User, item: Item) -> int:
         """How many of the user's earlier judgements hold a text of the item."""
-        telling = self._past(user).telling(self._offered(item)) if user.judgements else ()
-        return sum(_before(user.judgements[place], item, user) for place in telling)
+        if not user.judgements:
+            return 0
+        past = self._past(user)
+        return len(past.telling(self._offered(item)).intersection(past.earlier(item)))
 
     def wrote(self, user: User, item: Item) -> bool:
         """Whether the user is the author of one of the item's responses."""
@@ -164,7 +176,7 @@ class History:
 
     def _offered(self, item: Item) -> _Offered:
         held, offered = self._offers.get(item.id, (None, None))
-        if offered is None or held is not item:
+        if offered is None or (held is not item and held != item):  # what stays on the disk is another object each time
             texts = self._split(responses_of(item))
             narrative = text_key(item.privileged.narrative or "")
             quoted = tuple(f" {text} " for text in texts.long if len(text) >= HELD)
@@ -207,7 +219,18 @@ def _tells(post: str, offered: _Offered) -> bool:
     return bool(offered.narrative) and (holds(post, offered.narrative) or holds(offered.narrative, post))
 
 
-def _before(event: Post | Judgement, item: Item, user: User) -> bool:
+class _Moment(NamedTuple):
+    """When something was said, as far as it is known; a date that is not known is empty."""
+
+    day: str
+    sequence: int | None
+
+    @property
+    def date(self) -> str | None:
+        return self.day or None
+
+
+def _before(event: Dated, item: Item, user: User) -> bool:
     if user.id == item.user_id:
         return came_before(event, item)
     if event.date is None or item.date is None:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.data._digests import Digests, digest_of
+from palate.data._on_disk import Unnamed
 
 SAME = 0.3
 """Two long texts are the same where they share this part of the word trigrams of the shorter one: copies that were cut,
@@ -40,6 +41,8 @@ _COMMON = 500
 """A trigram of more texts than this, such as *as a language*, does not by itself make two texts worth comparing."""
 _AT_ONCE = 2**21
 """Pairs of texts that are compared at once, which keeps memory small."""
+_READINGS = 8
+"""How often the words of many texts are read, to compare a part of them at a time."""
 
 
 @lru_cache(maxsize=20_000)
@@ -136,10 +139,14 @@ class SameTexts:
             if given[-1] == len(short):
                 self._words.add(key)
                 short.append(is_short(key))
-        self.given = np.frombuffer(given, np.uint32).astype(np.int64)
-        """The number of each text, in the order in which they were given."""
+        self._given = given
         self.short = np.frombuffer(short, np.bool_)
         """By number, whether a text says too little to be known again by itself."""
+
+    @property
+    def given(self) -> Numbers:
+        """The number of each text, in the order in which they were given."""
+        return np.frombuffer(self._given, np.uint32).astype(np.int64)
 
     def number(self, text: str) -> int | None:
         """By which number a text goes here; None for one that was not given."""
@@ -178,11 +185,17 @@ def _digest(key: str) -> bytes:
 
 
 class _Words:
-    """The words of texts as numbers, one text after another; a text of few words has none here."""
+    """The words of texts as numbers, one text after another; a text of few words has none here.
+
+    Of many texts they lie in a file without a name.
+    """
 
     def __init__(self) -> None:
         self._vocabulary: dict[str, int] = {}
         self._words, self._lengths = array("I"), array("I")
+        self._file: Unnamed | None = None
+        self.count = 0
+        """How many words there are."""
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -193,14 +206,25 @@ class _Words:
             words = []
         self._lengths.append(len(words))
         self._words.extend([vocabulary.setdefault(word, len(vocabulary) + 1) for word in words])
+        self.count += len(words)
+        if len(self._words) > _AT_ONCE:
+            self._file = self._file or Unnamed()
+            self._file.write(self._words)
+            self._words = array("I")
 
     def known(self, words: Iterable[str]) -> NDArray[np.uint32]:
         """The numbers of some words; 0 for one that is in none of the texts."""
         return np.array([self._vocabulary.get(word, 0) for word in words], np.uint32)
 
-    @property
-    def words(self) -> NDArray[np.uint32]:
-        return np.frombuffer(self._words, np.uint32)
+    def blocks(self) -> Iterator[tuple[int, NDArray[np.uint32]]]:
+        """All words, some at a time with the two that follow, and the place of the first."""
+        written = self.count - len(self._words)
+        for start in range(0, self.count, _AT_ONCE):
+            end = min(start + _AT_ONCE + 2, self.count)
+            there = max(0, min(end, written) - start)
+            content = self._file.read(4 * start, 4 * there) if self._file and there else b""
+            rest = self._words[start + there - written : end - written]
+            yield start, np.frombuffer(content + rest.tobytes(), np.uint32)
 
     @property
     def lengths(self) -> NDArray[np.uint32]:
@@ -219,12 +243,11 @@ class _Trigrams:
         ends = np.cumsum(texts.lengths, dtype=np.int64)
         self._sizes = np.zeros(len(texts), np.int32)
         """How many different trigrams each text has."""
-        self._own = np.full(len(texts.words), -1, np.int32) if shared else None
+        self._own = np.full(texts.count, -1, np.int32) if shared else None
         """The number of each word's trigram where it is kept; of two that are alike in a text, the first."""
         kept = 0
         codes, counts, owners = [np.empty(0, np.uint64)], [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-        for places in _by_code(texts.words, ends):
-            code = _codes(texts.words[places], texts.words[places + 1], texts.words[places + 2])
+        for places, code in _by_code(texts, ends):
             order = np.argsort(code, kind="stable")
             owner = np.searchsorted(ends, places, side="right").astype(np.int32)[order]
             places, code = places[order], code[order]
@@ -300,12 +323,14 @@ class _Trigrams:
     def _by_text(self) -> tuple[NDArray[np.int32], Numbers]:
         """The trigrams that are kept of each text, one text after another, and where each text's begin and end."""
         assert self._own is not None
-        there = self._own >= 0
-        own, self._own = self._own[there], None
-        lengths = self._texts.lengths.astype(np.int64)
-        starts = np.cumsum(lengths) - lengths
-        lengths[lengths > 0] = np.add.reduceat(there, starts[lengths > 0], dtype=np.int64)
-        return own, np.concatenate([[0], np.cumsum(lengths)])
+        own, self._own, end = self._own, None, 0
+        for start in range(0, len(own), _AT_ONCE):  # moved up in place, since there are many
+            some = own[start : start + _AT_ONCE]
+            some = some[some >= 0]
+            own[end : end + len(some)] = some
+            end += len(some)
+        lengths = np.bincount(self._owners, minlength=len(self._texts))
+        return own[:end], np.concatenate([[0], np.cumsum(lengths)])
 
     def _rarest(
         self, own: NDArray[np.int32], bounds: Numbers, texts: slice, most: Numbers
@@ -353,25 +378,36 @@ def _codes(first: NDArray[np.uint32], second: NDArray[np.uint32], third: NDArray
     return codes
 
 
-def _by_code(words: NDArray[np.uint32], ends: Numbers) -> Iterator[Numbers]:
-    """The places of all runs of three words that lie in one text, in parts by the first bits of their codes."""
-    inside = np.ones(len(words), bool)
+def _by_code(texts: _Words, ends: Numbers) -> Iterator[tuple[Numbers, Codes]]:
+    """The places and codes of all runs of three words that lie in one text, in parts by the first bits of their codes.
+
+    The words are read several times, so that only some parts have to be held at once.
+    """
+    inside = np.ones(texts.count, bool)
     last = ends[np.diff(ends, prepend=0) > 0]
     inside[last - 1] = inside[last - 2] = False
-    bits = (len(words) // _AT_ONCE).bit_length()
-    parts: list[list[NDArray[np.int32 | np.int64]]] = [[] for _ in range(2**bits)]
-    kind = np.int32 if len(words) < 2**31 else np.int64
-    for start in range(0, len(words), _AT_ONCE):
-        places = np.flatnonzero(inside[start : start + _AT_ONCE]) + start
-        codes = _codes(words[places], words[places + 1], words[places + 2])
-        part = (codes >> np.uint64(64 - bits)).astype(np.uint16) if bits else np.zeros(len(places), np.uint16)
-        order = np.argsort(part, kind="stable")
-        bounds = np.searchsorted(part[order], np.arange(2**bits + 1))
-        for number, (low, high) in enumerate(pairwise(bounds.tolist())):
-            parts[number].append(places[order[low:high]].astype(kind))
-    for part_of in parts:
-        yield np.concatenate([np.empty(0, np.int64), *part_of])
-        part_of.clear()
+    bits = (texts.count // _AT_ONCE).bit_length()
+    held = max(1, 2**bits // _READINGS)
+    kind = np.int32 if texts.count < 2**31 else np.int64
+    for first in range(0, 2**bits, held):
+        parts: list[list[tuple[NDArray[np.int32 | np.int64], Codes]]] = [[] for _ in range(held)]
+        for start, words in texts.blocks():
+            places = np.flatnonzero(inside[start : start + _AT_ONCE])
+            codes = _codes(words[places], words[places + 1], words[places + 2])
+            part = (codes >> np.uint64(64 - bits)).astype(np.int32) - first if bits else np.zeros(len(codes), np.int32)
+            wanted = (part >= 0) & (part < held)
+            places, codes, part = places[wanted], codes[wanted], part[wanted]
+            order = np.argsort(part, kind="stable")
+            places, codes = (places[order] + start).astype(kind), codes[order]
+            bounds = np.searchsorted(part[order], np.arange(held + 1))
+            for number, (low, high) in enumerate(pairwise(bounds.tolist())):
+                parts[number].append((places[low:high].copy(), codes[low:high].copy()))
+        for part_of in parts:
+            none = np.empty(0, np.int64), np.empty(0, np.uint64)
+            together = zip(none, *part_of, strict=True)
+            places, codes = map(np.concatenate, together)
+            part_of.clear()
+            yield places, codes
 
 
 def _runs(starts: Numbers, lengths: NDArray[np.int32 | np.int64]) -> Numbers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -15,17 +16,28 @@ from shlex import quote
 import msgspec
 
 from palate.data._columns import NO_USER, OPTIONS, SKIP, Columns, find_columns, is_table, times
-from palate.data._draft import BenchmarkDraft, Fault, FieldError, Location, error, explain, gathered, warning
-from palate.data._exchange import comparison_of
+from palate.data._draft import (
+    BenchmarkDraft,
+    Fault,
+    FieldError,
+    Location,
+    PlacedOnDisk,
+    error,
+    explain,
+    gathered,
+    warning,
+)
 from palate.data._files import Row, read_rows, suffix
 from palate.data._labels import TIE, Reading, UnknownLabelError, compare_scores, counted, label_reading
 from palate.data._wire import Id, identifier, table_date, write_moment
-from palate.records import Card, Judgement, User
+from palate.records import Card, Comparison, Judgement, User
 
 __all__ = ["NOBODY", "NO_USER", "OPTIONS", "Message", "is_table", "read_table", "render_turns", "turns_of"]
 
 NOBODY = "nobody-"
 """Begins the id of a row whose data name nobody: nothing about it is personal."""
+MOST_HELD = 2**24
+"""Characters of texts that are held in memory; a larger table stays on the disk."""
 _MESSAGES = re.compile(r"""\s*\[\s*\{\s*["'](?:role|content)["']""")
 _LAST_ANSWER = "\n\nAssistant:"
 _MISSING = frozenset(["n/a", "#n/a", "nan", "null", "<na>"])
@@ -146,9 +158,11 @@ class _Rows:
 
     def __init__(self, draft: BenchmarkDraft, columns: Columns, reading: Reading | None, table: Location) -> None:
         self.draft, self.columns, self.reading, self.table = draft, columns, reading, table
-        self.users: dict[str, tuple[Location, list[Judgement], Traits]] = {}
+        self.users: dict[str, tuple[Location, array[int], Traits]] = {}
+        """Everybody with the numbers of their choices."""
         self.texts: dict[str, str] = {}
         """Every text and name once, since questions, answers, users and days recur."""
+        self.characters = 0
         self.differing: dict[str, list[tuple[str, Location]]] = {}
         """By trait: users who have another value in an earlier row."""
         self.missing: dict[str, tuple[str, Location]] = {}
@@ -170,7 +184,7 @@ class _Rows:
                 if isinstance(problem, UnknownLabelError):
                     self.unknown[problem.label] += 1
         draft.users = [
-            (User(id=id, demographics=traits, judgements=tuple(choices)), place)
+            (User(id=id, demographics=traits, judgements=_judgements(draft.comparisons, choices)), place)
             for id, (place, choices, traits) in self.users.items()
         ]
         self.texts.clear()
@@ -225,46 +239,77 @@ class _Rows:
         draft.card = msgspec.structs.replace(draft.card, notes=(*draft.card.notes, note))
 
     def _add(self, row: Row, place: Location) -> None:
-        columns, held = self.columns, self.texts.setdefault
+        columns, held = self.columns, self._held
         preferred = self._preferred(row)
-        prompt, *responses = [held(text, text) for text in _texts(row, columns)]
+        prompt, *responses = map(held, _texts(row, columns))
         number = len(self.draft.comparisons)
         user_id = f"{NOBODY}{number}" if columns.user is None else _text_id(row.get(columns.user), columns.user)
-        user_id = held(user_id, user_id)
+        user_id = held(user_id)
         own_id = row.get(columns.id) if columns.id else None
         moment = _moment(row.get(columns.date), columns.date) if columns.date else None
-        moment = moment and held(moment, moment)
+        moment = moment and held(moment)
         if preferred == TIE:
             self.ties += 1
             return
         if responses[0] == responses[1]:
             raise FieldError(columns.second, f"is the same text as {columns.first!r}, so nothing was chosen")
-        judgement = Judgement(
+        category, group = (_optional(row.get(name)) if name else None for name in (columns.category, columns.group))
+        comparison = Comparison(
+            id=f"{user_id}-{number}" if own_id is None else _text_id(own_id, columns.id or ""),
+            user_id=user_id,
             prompt=prompt,
             responses=tuple(responses),
             preferred=preferred,
-            id=f"{user_id}-{number}" if own_id is None else _text_id(own_id, columns.id or ""),
+            category=category and held(category),
+            group=group and held(group),
             date=moment,
             sequence=None if columns.date else number,
         )
-        category, group = (_optional(row.get(name)) if name else None for name in (columns.category, columns.group))
-        category, group = category and held(category, category), group and held(group, group)
-        self.draft.comparisons.append((comparison_of(judgement, user_id, category=category, group=group), place))
-        _, choices, traits = self.users.setdefault(user_id, (place, [], {}))
+        self.draft.comparisons.append((comparison, place))
+        _, choices, traits = self.users.setdefault(user_id, (place, array("I"), {}))
         if user_id.casefold() in _MISSING:
             self.missing.setdefault(user_id, (user_id, place))
         if columns.user is not None:
-            choices.append(judgement)
+            choices.append(number)
         for name in columns.demographics:
             value = _trait(row.get(name), name)
             if value is not None and traits.setdefault(name, value) != value:
                 self.differing.setdefault(name, []).append((user_id, place))
+
+    def _held(self, text: str) -> str:
+        """Every text once, while texts are held; from many texts on, they and all that follow stay on the disk."""
+        if isinstance(self.draft.comparisons, PlacedOnDisk):
+            return text
+        held = self.texts.setdefault(text, text)
+        if held is text:
+            self.characters += len(text)
+            if self.characters > MOST_HELD:
+                self.draft.comparisons = PlacedOnDisk(self.draft.comparisons)
+                self.texts.clear()
+        return held
 
     def _preferred(self, row: Row) -> int:
         columns = self.columns
         if columns.scores:
             return compare_scores(row.get(columns.scores[0]), row.get(columns.scores[1]), columns.scores)
         return self.reading(row.get(columns.label or "")) if self.reading else 0
+
+
+def _judgements(placed: Sequence[tuple[Comparison, Location]], numbers: array[int]) -> Sequence[Judgement]:
+    """These comparisons as their user's history."""
+    if isinstance(placed, PlacedOnDisk):
+        return placed.judgements(numbers)
+    return tuple(
+        Judgement(
+            prompt=one.prompt,
+            responses=one.responses,
+            preferred=one.preferred,
+            id=one.id,
+            date=one.date,
+            sequence=one.sequence,
+        )
+        for one, _ in (placed[number] for number in numbers)
+    )
 
 
 def _is_time(value: object) -> bool:

@@ -38,7 +38,7 @@ from palate.engine._open import in_process, keep_language_models, load_tokenizer
 from palate.engine._torch import in_halves, out_of_memory, require, steady_attention
 from palate.engine._traits import TRAITS
 from palate.engine._vectors import Vectors, forget_vectors, text_hash, texts_with_vectors, vectors_folder
-from palate.engine._weights import folder_fingerprint, weights_folder
+from palate.engine._weights import convert_gguf, folder_fingerprint, weights_folder
 from palate.records import cache_folder
 
 __all__ = [
@@ -71,6 +71,7 @@ __all__ = [
     "Written",
     "at_work",
     "cache_folder",
+    "convert_gguf",
     "examine",
     "folder_fingerprint",
     "forget_vectors",

@@ -47,7 +47,7 @@ def summarise(run: Run[Settings], *, again: bool = False, resample: Resample = "
         **common_fields(
             run,
             items=len(ratings.items),
-            users=len({item.user_id for item in ratings.items}),
+            users=len(ratings.user_names),
             complete=ratings.missing == 0,
             findings=warnings,
         ),
@@ -92,7 +92,7 @@ def _results(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec],
             _oracle_gap(ratings, label, view, views),
         ]
     estimates = intervals(quantities, resamples)
-    halves = Halves(ratings.users, [item.group or item.id for item in ratings.items], resamples.seed)
+    halves = Halves(ratings.users, (item.group or item.id for item in ratings.items), resamples.seed)
     return [
         _result(ratings, label, view, estimates[4 * index : 4 * index + 4], halves)
         for index, (label, view) in enumerate(pairs)
@@ -106,7 +106,6 @@ def _result(
     tally = ratings.tally(label, view.name)
     credits = ratings.credits[label, view.name]
     scored = ~np.isnan(credits)
-    sizes = np.array([len(item.responses) for item in ratings.items])
     return Result(
         rm=label,
         view=view.name,
@@ -118,7 +117,7 @@ def _result(
         high=accuracy.high if accuracy else None,
         macro=_macro(ratings, credits),
         worst_tenth=halves.worst_tenth(credits),
-        chance=float((1 / sizes[scored]).mean()) if scored.any() else None,
+        chance=float((1 / ratings.sizes[scored]).mean()) if scored.any() else None,
         ties=int(tally.tied.sum()),
         unscored=int(tally.rated.sum()) - int(scored.sum()),
         empty=0 if view.name == "none" else int(ratings.empty(view.name).sum()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from palate.evaluation._order import is_control
 from palate.evaluation._ratings import Ratings
 from palate.evaluation._results import Difference, Gain, OverBaseline
 from palate.evaluation._slices import groupings, shown_groups
-from palate.stats import GAIN, PairedTest, Resamples, paired_differences
+from palate.stats import GAIN, Floats, PairedTest, Resamples, paired_differences
 from palate.views import ViewSpec
 
 Key = tuple[str, str]
@@ -57,13 +58,15 @@ def paired(
                 both &= ~ratings.empty(one[1])
             if both.any():
                 kept.append((part, one, other, both))
-    quantities = [
-        ratings.mean(ratings.credits[one] - ratings.credits[other], both, within=GAIN) for _, one, other, both in kept
-    ]
+    quantities = [ratings.mean(partial(_gain, ratings, one, other), both, within=GAIN) for _, one, other, both in kept]
     return [
         Pair(one, other, part, PairedTest(n=int(both.sum()), users=ratings.count_users(both), **vars(difference)))
         for (part, one, other, both), difference in zip(kept, paired_differences(quantities, resamples), strict=True)
     ]
+
+
+def _gain(ratings: Ratings, one: Key, other: Key) -> Floats:
+    return ratings.credits[one] - ratings.credits[other]
 
 
 def gains(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], resamples: Resamples) -> list[Gain]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import sys
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.evaluation._run import ITEMS, RATINGS, RatedItem, RatingLine, Settings, in_benchmark_order
+from palate.evaluation._shown import Names, Shown
 from palate.records import PalateError, Rating
 from palate.rewards import read_again
 from palate.runs import VIEWS, Run, ViewLine
@@ -27,7 +26,9 @@ from palate.stats import (
     Statistic,
     Units,
     cluster_totals,
+    codes_in_order,
     credit,
+    distinct,
     independent_clusters,
     item_texts,
     ratio,
@@ -47,14 +48,16 @@ class Tally:
     def __init__(self, items: int) -> None:
         self.made = 0
         """How many ratings there are, with each of the view's strangers."""
-        self._totals, self._counts = np.zeros(items), np.zeros(items)
+        self._totals, self._counts = np.zeros(items), np.zeros(items, np.uint16)
         self.rated, self.tied, self.noted = (np.zeros(items, dtype=bool) for _ in range(3))
         """Which items have a rating at all, one of equal scores, and one with a score and a note."""
         self.verdicts: Counter[tuple[str, str]] = Counter()
         """A judge's verdicts on a pair, in one order and in the other."""
         self.claimed: list[tuple[Sequence[float], int]] = []
         """The probabilities of scored items, with which response was preferred."""
-        self._unscored: list[tuple[int, str | None]] = []
+        self._unscored = array("I"), array("I")
+        """The items of ratings without a score, and the numbers of the reasons."""
+        self._reasons: dict[str | None, int] = {}
 
     def add(self, place: int, preferred: int, rating: Rating) -> None:
         """Count one rating of the item at this place."""
@@ -64,7 +67,8 @@ class Tally:
             assert rating.verdicts is not None
             self.verdicts[rating.verdicts[pair], rating.verdicts[pair + 1]] += 1
         if rating.scores is None:
-            self._unscored.append((place, rating.unscored if rating.unscored is None else sys.intern(rating.unscored)))
+            self._unscored[0].append(place)
+            self._unscored[1].append(self._reasons.setdefault(rating.unscored, len(self._reasons)))
             return
         self._totals[place] += credit(rating.scores, preferred)
         self._counts[place] += 1
@@ -75,16 +79,18 @@ class Tally:
         if rating.probabilities is not None:
             self.claimed.append((rating.probabilities, preferred))
 
-    @property
+    @cached_property
     def credits(self) -> Floats:
-        """1 right, 0 wrong, a share when tied, nan when unscored; the mean over strangers."""
+        """1 right, 0 wrong, a share when tied, nan when unscored; the mean over strangers, once all are counted."""
         with np.errstate(invalid="ignore"):
-            return self._totals / self._counts
+            return np.divide(self._totals, self._counts, out=self._totals)
 
     @property
     def reasons(self) -> Counter[str | None]:
         """Why the items without any score have none."""
-        return Counter(reason for place, reason in self._unscored if not self._counts[place])
+        reasons = list(self._reasons)
+        places = zip(*self._unscored, strict=True)
+        return Counter(reasons[reason] for place, reason in places if not self._counts[place])
 
 
 class Ratings:
@@ -98,6 +104,7 @@ class Ratings:
         views: Sequence[ViewSpec] = (),
         lost: int = 0,
         resample: Resample = "auto",
+        names: Names | None = None,
     ) -> None:
         self.items = items
         self.lost = lost
@@ -106,12 +113,11 @@ class Ratings:
         """By model and view, the ratings of the items that a page shows."""
         self._resample: Resample = resample
         self._draws = {view.name: view.draws for view in views}
-        names = _Names(items)
-        self._place = names.places
-        self._shown: dict[str, _Shown] = {}
+        self._names = Names(item.id for item in items) if names is None else names
+        self._shown: dict[str, Shown] = {}
         for line in shown:
             if line.view not in self._shown:
-                self._shown[line.view] = _Shown(names)
+                self._shown[line.view] = Shown(items=self._names)
             self._shown[line.view].add(line)
         self._by_name = {view.name for view in views if view.shows("user")}
         self._tallies = {
@@ -128,50 +134,52 @@ class Ratings:
 
         With `whole`, the ratings of all items are kept, and not only of those that a page shows.
         """
-        items = list(run.read(ITEMS))
+        items = ITEMS.records(run.folder)
         keys = [(model.label, view.name) for model in run.settings.models for view in run.settings.views]
         tallies = {key: Tally(len(items)) for key in keys}
-        places = {item.id: place for place, item in enumerate(items)}
+        names = Names(item.id for item in items)
+        preferred = np.fromiter((item.preferred for item in items), np.uint32)
+        sizes = np.fromiter((len(item.responses) for item in items), np.uint32)
         browsed = {item.id for item in (items if whole else browsed_items(items))}
         kept: dict[tuple[str, str], Rated] = {key: {} for key in keys}
         gone: set[str] = set()
         for line in run.read(RATINGS):
-            key, place = (line.rm, line.view), places.get(line.item)
+            key, place = (line.rm, line.view), names.number(line.item)
             if place is None:
                 gone.add(line.item)
             elif key in tallies:
                 rating = _read_again(line, items[place], run.settings.seed) if again else line.rating
-                if not _fits(rating, items[place]):
+                if not _fits(rating, size := int(sizes[place])):
                     raise PalateError(
                         f"{run.folder / RATINGS.name}: {line.rm} rates item {line.item[:80]!r} otherwise than with one "
-                        f"number for each of its {len(items[place].responses)} responses. Put the file back from a copy"
+                        f"number for each of its {size} responses. Put the file back from a copy"
                     )
-                tallies[key].add(place, items[place].preferred, rating)
+                tallies[key].add(place, int(preferred[place]), rating)
                 if line.item in browsed:
                     kept[key][line.item, line.draw] = rating
-        lost = run.lost_items(places, gone)
-        ratings = cls(items, tallies, run.read(VIEWS), run.settings.views, lost, resample)
+        lost = run.lost_items((), gone)
+        ratings = cls(items, tallies, run.read(VIEWS), run.settings.views, lost, resample, names)
         ratings.browsed = kept
         return ratings
 
     def _tallied(self, rated: Rated) -> Tally:
         tally = Tally(len(self.items))
         for (item, _), rating in rated.items():
-            place = self._place.get(item)
-            if place is not None:
+            place = self._names.number(item)
+            if place is not None and place < len(self.items):
                 tally.add(place, self.items[place].preferred, rating)
         return tally
 
-    def shown(self, view: str) -> list[ViewLine]:
-        """What the items were shown with under this view; of the parts only whether there are any."""
-        return list(self._shown[view]) if view in self._shown else []
+    def shown(self, view: str) -> Shown:
+        """What the items were shown with under this view."""
+        return self._shown.get(view, Shown())
 
     def empty(self, view: str) -> NDArray[np.bool_]:
         """Which items had nothing to show under this view, or a user of whom a trained model knows nothing."""
         empty, full = (np.zeros(len(self.items), dtype=bool) for _ in range(2))
         if view in self._shown:
-            places, parts = self._shown[view].with_parts()
-            there = parts[places < len(self.items)]
+            places, parts = self._shown[view].items, self._shown[view].column(lambda line: bool(line.parts))
+            there = parts[places < len(self.items)] > 0
             places = places[places < len(self.items)]
             if view in self._by_name:
                 there = there | np.array([item.known != 0 for item in self.items], bool)[places]
@@ -194,10 +202,24 @@ class Ratings:
             len(self.items) * self._draws.get(view, 1) - tally.made for (_, view), tally in self._tallies.items()
         )
 
-    @cached_property
+    @property
     def users(self) -> NDArray[np.intp]:
-        """A code for each item's user."""
-        return np.unique([item.user_id for item in self.items], return_inverse=True)[1]
+        """A code for each item's user: the place in the list of names."""
+        return self._users[1]
+
+    @property
+    def user_names(self) -> list[str]:
+        """Everybody, in order."""
+        return self._users[0]
+
+    @cached_property
+    def _users(self) -> tuple[list[str], NDArray[np.intp]]:
+        return codes_in_order(item.user_id for item in self.items)
+
+    @cached_property
+    def sizes(self) -> NDArray[np.intp]:
+        """How many responses each item has."""
+        return np.fromiter((len(item.responses) for item in self.items), np.intp)
 
     @cached_property
     def clusters(self) -> NDArray[np.intp]:
@@ -219,14 +241,15 @@ class Ratings:
         """The number of items, where users share them and they are too few to say anything about new ones; or 0."""
         if self.units is not None or self._resample == "users":
             return 0
-        number = len({item_texts(item) for item in self.items})
+        number = distinct(map(item_texts, self.items))
         return number if number < FEWEST_UNITS and self.n_clusters > number else 0
 
     @cached_property
     def twins(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The places of the items that have a twin further down, and of those."""
-        twins = [(place, self._place.get(item.twin, -1)) for place, item in enumerate(self.items) if item.twin]
-        later = np.array([pair for pair in twins if pair[1] > pair[0]], np.intp).reshape(-1, 2)
+        twins = [(place, self._names.number(item.twin)) for place, item in enumerate(self.items) if item.twin]
+        there = [(place, twin) for place, twin in twins if twin is not None and place < twin < len(self.items)]
+        later = np.array(there, np.intp).reshape(-1, 2)
         return later[:, 0], later[:, 1]
 
     @cached_property
@@ -256,10 +279,19 @@ class Ratings:
         return Quantity(self.totals(*columns()), statistic, within, crossed)
 
     def mean(
-        self, values: Floats, where: NDArray[np.bool_] | None = None, *, within: tuple[float, float] = SHARE
+        self,
+        values: Floats | Callable[[], Floats],
+        where: NDArray[np.bool_] | Callable[[], NDArray[np.bool_]] | None = None,
+        *,
+        within: tuple[float, float] = SHARE,
     ) -> Quantity:
-        """The mean of what all items earned, or some; unscored ones are left out."""
-        return self.quantity_of(lambda: self.scored_columns(values, where), within=within)
+        """The mean of what all items earned, or some; unscored ones are left out. A function makes a column when it is
+        needed, so that it is not held until then."""
+
+        def columns() -> tuple[Floats, Floats]:
+            return self.scored_columns(values() if callable(values) else values, where() if callable(where) else where)
+
+        return self.quantity_of(columns, within=within)
 
     def scored_columns(self, values: Floats, where: NDArray[np.bool_] | None = None) -> tuple[Floats, Floats]:
         """Credit, and 1 for every item that has a score; 0 elsewhere."""
@@ -271,9 +303,8 @@ class Ratings:
         return len(np.unique(self.users[where]))
 
 
-def _fits(rating: Rating, item: RatedItem) -> bool:
-    """Whether a rating, which may come from a stranger, can be one of this item."""
-    count = len(item.responses)
+def _fits(rating: Rating, count: int) -> bool:
+    """Whether a rating, which may come from a stranger, can be one of an item of so many responses."""
     return all(numbers is None or len(numbers) == count for numbers in (rating.scores, rating.probabilities)) and (
         rating.verdicts is None or len(rating.verdicts) % 2 == 0
     )
@@ -286,58 +317,6 @@ def browsed_items(items: Sequence[RatedItem]) -> list[RatedItem]:
     )
     kept = {item.id for item in drawn}
     return [item for item in items if item.id in kept]
-
-
-class _Names:
-    """Items and users as numbers: items by their places, then whatever else is named."""
-
-    def __init__(self, items: Sequence[RatedItem]) -> None:
-        self.names: list[str | None] = [item.id for item in items]
-        self.places = {item.id: place for place, item in enumerate(items)}
-        self._others: dict[str | None, int] = {}
-
-    def item(self, name: str) -> int:
-        place = self.places.get(name)
-        return self.other(name) if place is None else place
-
-    def other(self, name: str | None) -> int:
-        number = self._others.get(name)
-        if number is None:
-            number = self._others[name] = len(self.names)
-            self.names.append(name)
-        return number
-
-
-class _Shown:
-    """What items were shown with under one view, in 12 bytes a line: all that many lines say alike is held once."""
-
-    def __init__(self, names: _Names) -> None:
-        self._names = names
-        self._items, self._users, self._rest = array("I"), array("I"), array("I")
-        self._lines: list[ViewLine] = []
-        self._numbers: dict[object, int] = {}
-
-    def add(self, line: ViewLine) -> None:
-        """Take a line."""
-        self._items.append(self._names.item(line.item))
-        self._users.append(self._names.other(line.user_id))
-        said = line.draw, line.by_name, line.dropped, line.withheld, line.closeness, line.neighbours, line.missing
-        key = (*said, bool(line.parts), *line.kinds.items())
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self._lines)
-            self._lines.append(msgspec.structs.replace(line, parts=("",) if line.parts else ()))
-        self._rest.append(number)
-
-    def __iter__(self) -> Iterator[ViewLine]:
-        names, lines, replace = self._names.names, self._lines, msgspec.structs.replace
-        for item, user, rest in zip(self._items, self._users, self._rest, strict=True):
-            yield replace(lines[rest], item=names[item], user_id=names[user])
-
-    def with_parts(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """The place of each line's item, and whether it was shown with any parts."""
-        parts = np.array([bool(line.parts) for line in self._lines], bool)
-        return np.array(self._items, np.intp), parts[np.array(self._rest, np.intp)]
 
 
 def _read_again(line: RatingLine, item: RatedItem, seed: int) -> Rating:

@@ -99,7 +99,7 @@ def _view_of(line: RatingLine) -> list[tuple[str, str, int]]:
 
 
 ITEMS = Ledger("items.jsonl", RatedItem, lambda line: line.id, about="items")
-RATINGS = Ledger("ratings.jsonl", RatingLine, lambda line: line.key, Needs(VIEWS, _view_of))
+RATINGS = Ledger("ratings.jsonl", RatingLine, lambda line: line.key, Needs(VIEWS, _view_of), column=2)
 COSTS = Ledger("costs.jsonl", Cost, lambda line: line.rm, about="nobody")
 LEDGERS = (ITEMS, PARTS, VIEWS, RATINGS)
 

@@ -7,6 +7,8 @@ takes its groups from `shown_groups`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from sys import intern
 
 import msgspec
 import numpy as np
@@ -38,10 +40,14 @@ class Grouping(msgspec.Struct, frozen=True):
     """`category`, `difficulty`, `contrast`, `known` (judgements that a trained model could learn from) or
     `demographics.FIELD`."""
     values: list[str]
-    codes: NDArray[np.intp]
+    codes: NDArray[np.int32]
     """By item, the place of its value; -1 for an item that does not count."""
     of_users: bool
     """Whether every user belongs to one group only."""
+
+    def of(self, code: int) -> Mask:
+        """Which items have this value."""
+        return np.asarray(self.codes == code)
 
     @property
     def is_nearly_id(self) -> bool:
@@ -61,7 +67,7 @@ def groupings(ratings: Ratings) -> list[Grouping]:
     ]
     found = []
     for by, read in readers:
-        values = [read(item) for item in ratings.items]
+        values = [None if (value := read(item)) is None else intern(value) for item in ratings.items]
         if len(set(values) - {None}) > 1:
             found.append(_grouping(by, [NOT_GIVEN if value is None else value for value in values], ratings))
     return found
@@ -79,12 +85,17 @@ def shown_groups(
     """
     inside = grouping.codes >= 0 if where is None else where & (grouping.codes >= 0)
     members = {
-        int(code): set(ratings.users[inside & (grouping.codes == code)]) for code in np.unique(grouping.codes[inside])
+        int(code): np.unique(ratings.users[inside & (grouping.codes == code)])
+        for code in np.unique(grouping.codes[inside])
     }
+
+    def together(codes: Sequence[int]) -> int:
+        return len(np.unique(np.concatenate([members[code] for code in codes])))
+
     by_size = sorted(members, key=lambda code: len(members[code]))
     joined = [code for code in by_size if len(members[code]) < least]
     company: list[str] = []
-    while joined and len(joined) < len(by_size) and len(set().union(*(members[code] for code in joined))) < least:
+    while joined and len(joined) < len(by_size) and together(joined) < least:
         company.append(grouping.values[by_size[len(joined)]])
         joined.append(by_size[len(joined)])
     other = f"{', '.join(company)} and others" if company else OTHER
@@ -96,9 +107,9 @@ def shown_groups(
 def _grouping(by: str, values: list[str] | list[str | None], ratings: Ratings) -> Grouping:
     names = sorted({value for value in values if value is not None}, key=lambda name: (name[0] == "(", name))
     place = {name: code for code, name in enumerate(names)}
-    codes = np.array([-1 if value is None else place[value] for value in values], dtype=np.intp)
+    codes = np.fromiter((-1 if value is None else place[value] for value in values), np.int32, len(values))
     users = ratings.users[codes >= 0]
-    of_users = len(set(zip(users, codes[codes >= 0], strict=True))) == len(set(users))
+    of_users = len(np.unique(users * len(names) + codes[codes >= 0])) == len(np.unique(users))
     return Grouping(by, names, codes, of_users)
 
 
@@ -113,42 +124,43 @@ def known_bucket(known: int) -> str:
 
 def slices(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec], resamples: Resamples) -> list[Slice]:
     """Every group that may be shown, for each model and view."""
-    fields = [shown_groups(ratings, grouping) for grouping in groupings(ratings) if not grouping.is_nearly_id]
-    asked = []
+    large = [shown_groups(ratings, grouping) for grouping in groupings(ratings) if not grouping.is_nearly_id]
+    fields = [(field, shown_groups(ratings, field)) for field in large]
+    asked: list[tuple[str, str, Grouping, int]] = []
     for rm, view in ((label, view.name) for label in labels for view in views):
-        credits = ratings.credits[rm, view]
-        for field in fields:
+        scored = ~np.isnan(ratings.credits[rm, view])
+        for field, whole in fields:
             # a group that is large enough in the whole run may have too few users with a score
-            shown = shown_groups(ratings, field, where=~np.isnan(credits))
+            shown = whole if scored.all() else shown_groups(ratings, field, where=scored)
             if len(shown.values) > 1:
-                asked += [(rm, view, shown.by, name, shown.codes == code) for code, name in enumerate(shown.values)]
+                asked += [(rm, view, shown, code) for code in range(len(shown.values))]
     return measure_slices(ratings, asked, resamples)
 
 
 def measure_slices(
-    ratings: Ratings, asked: Sequence[tuple[str, str, str, str, Mask]], resamples: Resamples
+    ratings: Ratings, asked: Sequence[tuple[str, str, Grouping, int]], resamples: Resamples
 ) -> list[Slice]:
-    """Accuracies with their intervals; asked for by model, view, field, value, and which items these are."""
-    quantities = [ratings.mean(ratings.credits[rm, view], members) for rm, view, _, _, members in asked]
+    """Accuracies with their intervals; asked for by model, view, field, and the place of the value."""
+    quantities = [ratings.mean(ratings.credits[rm, view], partial(field.of, code)) for rm, view, field, code in asked]
     estimates = intervals(quantities, resamples)
     return [
         Slice(
             rm=rm,
             view=view,
-            by=by,
-            value=value,
-            n=int(members.sum()),
-            users=ratings.count_users(members),
+            by=field.by,
+            value=field.values[code],
+            n=int(field.of(code).sum()),
+            users=ratings.count_users(field.of(code)),
             accuracy=float(ratio(quantity.totals.sum(axis=0))),
             low=estimate.low if estimate else None,
             high=estimate.high if estimate else None,
         )
-        for (rm, view, by, value, members), quantity, estimate in zip(asked, quantities, estimates, strict=True)
+        for (rm, view, field, code), quantity, estimate in zip(asked, quantities, estimates, strict=True)
     ]
 
 
 def user_accuracies(ratings: Ratings, labels: Sequence[str], views: Sequence[ViewSpec]) -> list[UserAccuracy]:
-    names = np.unique([item.user_id for item in ratings.items]).tolist()
+    names = ratings.user_names
     found = []
     for label in labels:
         for view in views:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from palate.evaluation._paired import ALL, few_carry
 from palate.evaluation._ratings import Ratings
 from palate.evaluation._results import Gain, OverBaseline, Result
 from palate.evaluation._run import RatedItem
+from palate.evaluation._shown import Shown
 from palate.report import CLEAR, count
 from palate.runs import LOST, ViewLine
+from palate.stats import distinct
 from palate.views import NO_FURTHER_STRANGER, ViewSpec
 
 MANY_EMPTY = 0.1
@@ -24,9 +26,10 @@ _ENOUGH_USERS = 20
 """Where users weigh as unequally as if there were fewer, those who were not seen may matter."""
 
 
-def view_warnings(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str]:
+def view_warnings(spec: ViewSpec, lines: Iterable[ViewLine] | Shown, items: int) -> list[str]:
     """What a reader should know of this view: what is empty, what was withheld, and who the strangers are."""
-    if not shown or not spec.pieces:
+    shown = lines if isinstance(lines, Shown) else Shown(lines)
+    if not len(shown) or not spec.pieces:
         return []
     return [
         *_empty(spec, shown, items),
@@ -36,48 +39,47 @@ def view_warnings(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list
     ]
 
 
-def _empty(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str]:
+def _empty(spec: ViewSpec, shown: Shown, items: int) -> list[str]:
     found = []
     silent = spec.shows("user")
-    nothing = len({line.item for line in shown if not line.kinds})
+    nothing = shown.items_without()
     if nothing and not silent and spec.is_profile:
         found.append(
             f"{spec.name}: {nothing} of {items} items have nothing to show; its gains are measured on the other "
             f"{items - nothing}."
         )
     for piece in spec.pieces if len(spec.pieces) > 1 else ():
-        kind = _PARTS.get(piece.kind, piece.kind)
-        lacking = len({line.item for line in shown if not line.kinds.get(kind)})
+        lacking = shown.items_without(_PARTS.get(piece.kind, piece.kind))
         if piece.kind not in ("user", "neighbours") and spec.is_profile and lacking > MANY_EMPTY * items:
             found.append(f"{spec.name}: {lacking} of {items} items have no {piece.kind} to show.")
     return found
 
 
-def _withheld(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str]:
-    held_back = [line.withheld for line in shown if line.withheld]
-    if not held_back or not spec.is_profile:
+def _withheld(spec: ViewSpec, shown: Shown, items: int) -> list[str]:
+    withheld = shown.column(lambda line: line.withheld)
+    if not withheld.any() or not spec.is_profile:
         return []
     return [
-        f"{spec.name}: for {len(held_back)} of {items} items, history that holds a text of the item, or nearly, was "
-        f"left out ({count(sum(held_back), 'piece')}): it could tell the answer."
+        f"{spec.name}: for {np.count_nonzero(withheld)} of {items} items, history that holds a text of the item, or "
+        f"nearly, was left out ({count(int(withheld.sum()), 'piece')}): it could tell the answer."
     ]
 
 
-def _borrowed(spec: ViewSpec, shown: Sequence[ViewLine], items: int) -> list[str]:
+def _borrowed(spec: ViewSpec, shown: Shown, items: int) -> list[str]:
     if not spec.neighbours or not spec.is_profile:
         return []
-    lenders = {user for line in shown for user in line.neighbours}
+    lenders = {user for line in shown.lines for user in line.neighbours}
     if not lenders:
         return [f"{spec.name}: nothing was borrowed: everybody has enough history, or nobody has any to lend."]
     return [
-        f"{spec.name}: for {sum(bool(line.neighbours) for line in shown)} of {items} items, what is known of the user "
-        f"was filled up from similar users ({count(len(lenders), 'user')})."
+        f"{spec.name}: for {shown.column(lambda line: bool(line.neighbours)).sum()} of {items} items, what is known of "
+        f"the user was filled up from similar users ({count(len(lenders), 'user')})."
     ]
 
 
-def _strangers(spec: ViewSpec, shown: Sequence[ViewLine]) -> list[str]:
+def _strangers(spec: ViewSpec, shown: Shown) -> list[str]:
     """Said only where strangers are poor controls: of another topic, though many are not."""
-    circles = Counter(line.closeness for line in shown)
+    circles = shown.count(lambda line: line.closeness)
     near = sum(circles[name] for name in ("topic and batch", "topic", "batch"))
     if spec.whose != "swapped" or not near or circles["anybody"] <= MANY_EMPTY * len(shown):
         return []
@@ -97,22 +99,24 @@ _IN_COMMON = {
 """What a stranger has in common with the user."""
 
 
-def stranger_match(spec: ViewSpec, shown: Sequence[ViewLine], own: Sequence[ViewLine]) -> list[str]:
+def stranger_match(spec: ViewSpec, shown: Shown, own: Shown) -> list[str]:
     """Who stood in for the users in this view, in a sentence; nothing where nobody did."""
-    if spec.whose not in ("swapped", "co-annotator") or not shown:
+    if spec.whose not in ("swapped", "co-annotator") or not len(shown):
         return []
-    drawn = Counter(line.item for line in shown)
+    drawn = np.unique(shown.items, return_counts=True)[1]
     each = len(shown) / len(drawn)
-    circles = Counter(line.closeness or "" for line in shown)
+    circles = shown.count(lambda line: line.closeness or "")
     near = ", ".join(f"{share / len(shown):.0%} {_IN_COMMON.get(name, name)}" for name, share in circles.most_common())
-    people = len({line.user_id for line in shown})
-    found = f"{spec.name}: {each:.1f} strangers for each item, {people} people in all, {near}"
-    if not spec.shows("user") and own:
-        pieces = {line.item: sum(line.kinds.values()) for line in own}
-        theirs = [sum(line.kinds.values()) for line in shown]
-        users = [pieces.get(line.item, 0) for line in shown]
-        found += f". They show {sum(theirs) / len(shown):.1f} pieces of history, the user {sum(users) / len(shown):.1f}"
-    if fewer := sum(strangers < spec.draws for strangers in drawn.values()):
+    found = f"{spec.name}: {each:.1f} strangers for each item, {shown.people} people in all, {near}"
+    if not spec.shows("user") and len(own):
+        pieces = np.zeros(max(shown.items.max(), own.items.max()) + 1, np.int64)
+        pieces[own.items] = own.column(lambda line: sum(line.kinds.values()))
+        theirs, users = shown.column(lambda line: sum(line.kinds.values())), pieces[shown.items]
+        found += (
+            f". They show {int(theirs.sum()) / len(shown):.1f} pieces of history, the user "
+            f"{int(users.sum()) / len(shown):.1f}"
+        )
+    if fewer := np.count_nonzero(drawn < spec.draws):
         found += f". For {fewer} of {len(drawn)} items there are fewer than {spec.draws}"
     return [found + "."]
 
@@ -130,7 +134,7 @@ def run_warnings(
         found.append(LOST.format(count=ratings.lost))
     if ratings.to_make:
         found.append(f"{ratings.to_make} ratings are still to be made: run the same command again.")
-    if ratings.items and is_nobody(item.user_id for item in ratings.items):
+    if len(ratings.items) and is_nobody(item.user_id for item in ratings.items):
         found.append(
             "The data name no users, so each item counts as somebody of its own: intervals are about new items, and "
             "nothing here tells personal taste from what everybody likes."
@@ -175,9 +179,11 @@ def _about_unscored(ratings: Ratings, results: Sequence[Result]) -> list[str]:
 def data_warnings(items: Sequence[RatedItem]) -> list[str]:
     """In one line, what `palate data check` says too of the items that were rated: nothing else counts them again."""
     empty = sum(not all(text.strip() for text in item.responses) for item in items)
-    choices = {(item.user_id, item.prompt, frozenset(item.responses), item.responses[item.preferred]) for item in items}
+    choices = distinct(
+        (item.user_id, item.prompt, sorted(set(item.responses)), item.responses[item.preferred]) for item in items
+    )
     said = [f"{count(empty, 'item has', 'items have')} an empty response"] if empty else []
-    if again := len(items) - len(choices):
+    if again := len(items) - choices:
         said.append(f"{count(again, 'item repeats', 'items repeat')} an earlier choice of the same user")
     return [f"In the data, {' and '.join(said)}; palate data check says where."] if said else []
 

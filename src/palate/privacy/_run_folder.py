@@ -15,7 +15,19 @@ import msgspec
 from palate.privacy._person import Person, quotation_search
 from palate.privacy._places import Kind, Place, Renaming, Tally, erase_dropped_lines
 from palate.privacy._rewrite_lines import FileChange, Row, each_row, mentions, remove_drafts, rewrite, sha256
-from palate.runs import BAD, COMMAND, FINISHED, About, Ledger, Run, locked, open_run, report_files, write_report_files
+from palate.runs import (
+    BAD,
+    COMMAND,
+    FINISHED,
+    About,
+    Keys,
+    Ledger,
+    Run,
+    locked,
+    open_run,
+    report_files,
+    write_report_files,
+)
 from palate.runs import REPORTS as WRITTEN_REPORTS
 
 REPORTS = (*WRITTEN_REPORTS, FINISHED)
@@ -100,7 +112,7 @@ class _Erasure:
         }
         self._anybodys = {ledger.name for ledger in run.experiment.may_tell_of_anybody(run)}
         self._lost: dict[str, set[Hashable]] = {}
-        self._shown: set[str] = set()
+        self._shown = Keys()
         """Parts of profiles that a view still shows."""
         self._after: dict[str, dict[int, Row | None]] = {}
         """By ledger and number of the line, those that change or go."""

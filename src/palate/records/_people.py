@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 
@@ -47,4 +49,4 @@ class User(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=Tr
     demographics: dict[str, str | list[str]] = {}
     values: tuple[str, ...] = ()
     posts: tuple[Post, ...] = ()
-    judgements: tuple[Judgement, ...] = ()
+    judgements: Sequence[Judgement] = ()

@@ -119,9 +119,13 @@ def _tenths(share: float) -> str:
 
 
 def change_with_interval(one: PairedTest) -> str:
-    """With its sign, and with three decimals, such as `+0.120 (+0.031 to +0.209)`."""
-    interval = "" if one.low is None or one.high is None else f" ({one.low:+.3f} to {one.high:+.3f})"
-    return f"{one.difference:+.3f}{interval}"
+    """With its sign.
+
+    >>> change_with_interval(PairedTest(n=9, users=9, difference=-0.12, low=-0.2512, high=0.03, p=0.1, q=0.1))
+    '−0.120 (−0.251 to +0.030)'
+    """
+    interval = "" if one.low is None or one.high is None else f" ({figure_interval(one.low, one.high, sign=True)})"
+    return f"{figure(one.difference, sign=True)}{interval}"
 
 
 def commonest(reasons: Mapping[str, int]) -> str:

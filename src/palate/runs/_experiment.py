@@ -293,7 +293,7 @@ def spent_of(run: Run[Any]) -> RunSpent | None:
 
 def summary_fields(run: Run[Any], summary: RunSummary) -> dict[str, Any]:
     """A summary as JSON holds it: with what the run cost, which is no part of what it found."""
-    fields: dict[str, Any] = msgspec.to_builtins(summary)
+    fields = msgspec.structs.asdict(summary)
     spent = spent_of(run)
     if spent is None:
         return {**fields, "spent": None}

@@ -7,14 +7,16 @@ again. Any other line that cannot be read is damage, and is never passed over in
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 
-from palate.data import Digests, digest_of
+from palate.data import Digests, Lines, OnDisk, digest_of
 from palate.records import PalateError, new_file
 
 try:
@@ -22,6 +24,8 @@ try:
 except ImportError:  # Windows has no flock; two writers at once are then not noticed
     fcntl = None  # type: ignore[assignment]
 
+MOST_HELD = 2**24
+"""Bytes of a file whose records are held in memory."""
 Line = TypeVar("Line")
 Key = Callable[[Line], Hashable]
 """What a line is known by."""
@@ -30,47 +34,97 @@ Key = Callable[[Line], Hashable]
 class Keys:
     """A set of keys that takes a fiftieth of a gigabyte a million: of each it keeps bytes that stand for it.
 
+    With `column`, keys are tuples, of which few differ elsewhere than at that place. Of what stands there bytes are
+    kept, which several sets may share, and of each key a bit.
+
     >>> keys = Keys([("embedding", "none", "q1")])
     >>> ("embedding", "none", "q1") in keys, ("embedding", "none", "q2") in keys, len(keys)
     (True, False, 1)
     >>> ("guided", 5) in Keys([("guided", 5.0)])
     True
+    >>> keys = Keys([("embedding", "q1"), ("longest", "q2")], column=1)
+    >>> ("longest", "q2") in keys, ("longest", "q1") in keys, len(keys)
+    (True, False, 2)
     """
 
-    def __init__(self, keys: Iterable[Hashable] = ()) -> None:
-        self._digests = Digests()
+    def __init__(
+        self, keys: Iterable[Hashable] = (), *, column: int | None = None, digests: Digests | None = None
+    ) -> None:
+        self._column = column
+        self._digests = Digests() if digests is None else digests
+        self._rows: dict[Hashable, bytearray] = {}
+        """A bit for each number of the digests, by what stands in the other columns."""
+        self._count = 0
         self.update(keys)
 
     def __contains__(self, key: Hashable) -> bool:
-        return len(self._digests) > 0 and self._digests.number(_digest(key)) is not None
+        return self._count > 0 and self._has(self._token(key))
 
     def __len__(self) -> int:
-        return len(self._digests)
+        return self._count
 
     def add(self, key: Hashable) -> bool:
         """Take a key; whether it is new."""
-        before = len(self._digests)
-        return self._digests.add(_digest(key)) == before
+        return self._take(self._token(key))
 
     def update(self, keys: Iterable[Hashable]) -> None:
         """Take several keys."""
         for key in keys:
-            self._digests.add(_digest(key))
+            self.add(key)
 
-    def new(self, lines: Mapping[Hashable, Line]) -> dict[bytes, Line]:
+    def new(self, lines: Mapping[Hashable, Line]) -> dict[Token, Line]:
         """Of lines by their keys those that are not here, by what `take` takes once they are."""
-        return {digest: line for key, line in lines.items() if self._digests.number(digest := _digest(key)) is None}
+        return {token: line for key, line in lines.items() if not self._has(token := self._token(key))}
 
-    def take(self, digests: Iterable[bytes]) -> None:
+    def take(self, tokens: Iterable[Token]) -> None:
         """Take what `new` told."""
-        for digest in digests:
-            self._digests.add(digest)
+        for token in tokens:
+            self._take(token)
 
     def without(self, others: Keys) -> int:
-        """How many of the keys the others do not hold."""
-        return sum(others._digests.number(digest) is None for digest in self._digests)
+        """How many of the keys the others do not hold, which share their digests where they have a column."""
+        if self._column is None:
+            return sum(others._digests.number(digest) is None for digest in self._digests)
+        assert self._digests is others._digests
+        lost = 0
+        for rest, row in self._rows.items():
+            there = others._rows.get(rest, b"")[: len(row)]
+            own = np.frombuffer(row, np.uint8)
+            missing = own & ~np.frombuffer(there.ljust(len(row), b"\0"), np.uint8)
+            lost += int(np.unpackbits(missing).sum())
+        return lost
+
+    def _token(self, key: Hashable) -> Token:
+        if self._column is None:
+            return None, _digest(key)
+        assert isinstance(key, tuple)
+        return key[: self._column] + key[self._column + 1 :], _digest(key[self._column])
+
+    def _has(self, token: Token) -> bool:
+        rest, digest = token
+        number = self._digests.number(digest)
+        if number is None or self._column is None:
+            return number is not None
+        row = self._rows.get(rest, b"")
+        return number >> 3 < len(row) and bool(row[number >> 3] & 1 << (number & 7))
+
+    def _take(self, token: Token) -> bool:
+        rest, digest = token
+        before = len(self._digests)
+        number = self._digests.add(digest)
+        new = number == before
+        if self._column is not None:
+            row = self._rows.setdefault(rest, bytearray())
+            if number >> 3 >= len(row):
+                row.extend(bytes((number >> 3) + 1 - len(row) + len(row) // 8))
+            new = not row[number >> 3] & 1 << (number & 7)
+            row[number >> 3] |= 1 << (number & 7)
+        self._count += new
+        return new
 
 
+Token = tuple[Hashable, bytes]
+"""What a set knows of a key."""
 _ENCODER = msgspec.msgpack.Encoder()
 
 
@@ -116,8 +170,11 @@ class Ledger(Generic[Line]):
         *,
         about: About = "item",
         label: str = "",
+        column: int | None = None,
     ) -> None:
         self.name, self.line, self.key, self.needs, self.about = name, line, key, needs, about
+        self.column = column
+        """Where in a key the item stands: of large ledgers, so that of a key little is held."""
         self.label = label or name.partition(".")[0].replace("_", " ")
         """What a receipt calls the lines."""
         lacking = [field for field in _FIELDS[about] if field not in line.__struct_fields__]  # type: ignore[attr-defined]
@@ -129,12 +186,32 @@ class Ledger(Generic[Line]):
 
     def read(self, folder: Path, keys: Keys | None = None) -> Iterator[Line]:
         """Every line, each key once; `keys` takes the keys."""
-        return read_lines(folder / self.name, self.line, self.key, keys)
+        return read_lines(folder / self.name, self.line, self.key, self.no_keys() if keys is None else keys)
+
+    def records(self, folder: Path) -> Sequence[Line]:
+        """The same as a sequence, which leaves a large file on the disk."""
+        file = folder / self.name
+        if not file.is_file() or file.stat().st_size <= MOST_HELD:
+            return list(self.read(folder))
+        lines, places = Lines(file), array("I")
+        for found in scan_lines(file, self.line, self.key, self.no_keys()):
+            if found.line is None:
+                raise bad_line(file, found.number, found.fault)
+            if found.start > lines.end:  # a line that repeats an earlier one
+                lines.skip(found.start - lines.end)
+            places.append(len(lines))
+            lines.skip(len(found.raw))
+        decode = msgspec.json.Decoder(self.line).decode
+        return OnDisk(lines, decode, None if len(places) == len(lines) else places)
+
+    def no_keys(self, items: Digests | None = None) -> Keys:
+        """An empty set of keys of this ledger; sets may share what they know of items."""
+        return Keys() if self.column is None else Keys(column=self.column, digests=items)
 
     def keys(self, folder: Path) -> Keys:
         """The keys of all lines."""
         assert self.key is not None
-        keys = Keys()
+        keys = self.no_keys()
         for _ in self.read(folder, keys):
             pass
         return keys
@@ -156,6 +233,8 @@ class Scanned(NamedTuple, Generic[Line]):
     raw: bytes
     line: Line | None
     fault: str = ""
+    start: int = 0
+    """At which byte of the file it begins."""
 
 
 def read_lines(file: Path, line: type[Line], key: Key[Line] | None = None, keys: Keys | None = None) -> Iterator[Line]:
@@ -187,9 +266,11 @@ def scan_lines(
     if file.exists() and not file.is_file():
         raise PalateError(f"{file} is not a file. Put the file back from a copy.")
     earlier: dict[Hashable, tuple[int, int]] = {}
+    end = 0
     try:
         with file.open("rb") as stream:
             for number, raw in enumerate(stream, start=1):
+                start, end = end, end + len(raw)
                 if not raw.endswith(b"\n"):
                     return
                 try:
@@ -197,7 +278,7 @@ def scan_lines(
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                     if not _is_json(raw) and not stream.peek(1):
                         return
-                    yield Scanned(number, raw, None, fault_of(raw, error))
+                    yield Scanned(number, raw, None, fault_of(raw, error), start)
                     continue
                 if key is not None and not keys.add(key(decoded)):
                     # Rare, so what the earlier lines say is looked up only now.
@@ -206,7 +287,7 @@ def scan_lines(
                     if content != hash(raw):
                         yield Scanned(number, raw, None, f"it has the key of line {first} and says something else")
                     continue
-                yield Scanned(number, raw, decoded)
+                yield Scanned(number, raw, decoded, "", start)
     except FileNotFoundError:
         return
     except OSError as error:

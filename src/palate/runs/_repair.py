@@ -37,7 +37,7 @@ def repair_ledgers(folder: Path, ledgers: Sequence[Ledger[Any]]) -> list[Dropped
             good: list[bytes] = []
             bad: list[bytes] = []
             orphans: list[bytes] = []
-            for number, raw, line, _ in scan_lines(file, ledger.line, ledger.key):
+            for number, raw, line, *_ in scan_lines(file, ledger.line, ledger.key):
                 if line is None:
                     bad.append(raw)
                 elif ledger.needs and any(key not in kept[ledger.needs.ledger.name] for key in ledger.needs.keys(line)):

@@ -12,7 +12,6 @@ A last line torn by a crash is dropped and made again; any other line that canno
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from palate import __version__
+from palate.data import Digests
 from palate.records import Card, PalateError, current_command
 from palate.runs._finished import Finished, still_finished
 from palate.runs._ledger import Appender, Keys, Ledger, Line, locked, remove_drafts, write_whole
@@ -133,15 +133,19 @@ class Run(Generic[SettingsType]):
 
         What was made is read before what it was made from, since another process may be adding to both.
         """
-        needed: defaultdict[str, Keys] = defaultdict(Keys)
+        needed: dict[str, Keys] = {}
+        items = Digests()
         found: dict[str, Checked] = {}
         for ledger in reversed(self.ledgers):
-            keys = Keys()
+            keys = ledger.no_keys(items)
             found[ledger.name] = Checked(_size(self.folder / ledger.name), keys)
             for line in ledger.read(self.folder, keys):
                 if ledger.needs is not None:
-                    needed[ledger.needs.ledger.name].update(ledger.needs.keys(line))
-            if lost := needed.pop(ledger.name, Keys()).without(keys):
+                    other = ledger.needs.ledger
+                    if other.name not in needed:
+                        needed[other.name] = other.no_keys(items)
+                    needed[other.name].update(ledger.needs.keys(line))
+            if ledger.name in needed and (lost := needed.pop(ledger.name).without(keys)):
                 raise PalateError(
                     f"{self.folder / ledger.name} lacks {lost} of the lines that others in this folder were made from. "
                     f"Put the file back from a copy. Or run palate report {self.folder} --repair: it drops what was "
@@ -156,7 +160,7 @@ class Run(Generic[SettingsType]):
         most_remembered: Callable[[], int] | None = None,
     ) -> Iterator[Sequence[ItemType]]:
         """The first of these items and, once it is told what they took, the others; `every` are those of all shards."""
-        self.first = first_of([item.id for item in every])
+        self.first = first_of(item.id for item in every)
         return in_two_passes(items, self.first, most_remembered)
 
     def pass_of(self, item: str) -> int:

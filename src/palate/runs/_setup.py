@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from palate.data import load_benchmark
+from palate.data import OnDisk, load_benchmark
 from palate.engine import open_by_spec
 from palate.records import Benchmark, Comparison, Completion, PalateError
 from palate.views import WRITTEN, Budget, ViewBuilder, ViewSpec, Writer, parse_budget
@@ -123,12 +123,12 @@ def seeded(*words: object) -> bytes:
     return hashlib.sha256("\x00".join(map(str, words)).encode("utf-8", "surrogatepass")).digest()
 
 
-def sample_items(items: Sequence[ItemType], limit: int | None, seed: int) -> list[ItemType]:
+def sample_items(items: Sequence[ItemType], limit: int | None, seed: int) -> Sequence[ItemType]:
     """At most `limit` items, drawn by their ids; twins come together or not at all."""
     if limit is not None and limit < 1:
         raise PalateError(f"the limit is a number of items from 1; {limit} was given")
     if limit is None or limit >= len(items):
-        return list(items)
+        return items if isinstance(items, OnDisk) else list(items)
     ids = {item.id for item in items}
     units: dict[str, list[str]] = {}
     for item in items:

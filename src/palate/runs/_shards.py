@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from palate.data import picked
 from palate.records import PalateError
 from palate.runs._ledger import write_whole
 from palate.runs._models import LoadedModel
@@ -98,7 +99,7 @@ def shard_items(items: Sequence[ItemType], shard: Shard | None) -> Sequence[Item
         load, number = heappop(loads)
         dealt[user] = number
         heappush(loads, (load + count, number))
-    return [item for item in items if dealt[item.user_id] == shard.number]
+    return picked(items, lambda item: dealt[item.user_id] == shard.number)
 
 
 @contextmanager

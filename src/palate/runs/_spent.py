@@ -7,8 +7,9 @@ they took tells what the others will take, and nothing is measured twice.
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import msgspec
 
+from palate.data import picked
 from palate.engine import COUNTS, Meter, Spent, metering, rehearsing, summed
 from palate.runs._ledger import write_whole
 from palate.runs._setup import ItemType, seeded
@@ -164,12 +166,12 @@ def forecasting(listener: Listener | None) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
-def first_of(ids: Sequence[str]) -> int:
+def first_of(ids: Iterable[str]) -> int:
     """Where the first items of a whole run end, which are drawn by their ids.
 
     The number lies between two items, so that it tells of none, and stays right when some of them are erased.
     """
-    drawn = sorted(map(_draw, ids))
+    drawn = heapq.nsmallest(FIRST + 1, map(_draw, ids))
     return drawn[-1] if len(drawn) <= FIRST else sum(drawn[FIRST - 1 : FIRST + 1]) // 2
 
 
@@ -198,8 +200,8 @@ def in_two_passes(
         taken = FirstItems(items=min(len(drawn), more + 1), models=meter.models)
         _foretell(taken, RunSpent(), len(items), sorted(meter.unasked), most_remembered)
         return
-    own = [item for item in items if is_first(item.id, first)]
-    rest = [item for item in items if not is_first(item.id, first)]
+    own = picked(items, lambda item: is_first(item.id, first))
+    rest = picked(items, lambda item: not is_first(item.id, first))
     if own:
         yield own
         keeper = _KEEPER.get()

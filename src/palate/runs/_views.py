@@ -64,7 +64,9 @@ class PartLine(msgspec.Struct, gc=False, frozen=True):
 
 
 PARTS = Ledger("parts.jsonl", PartLine, lambda line: line.key, about="parts", label="parts of profiles")
-VIEWS = Ledger("views.jsonl", ViewLine, lambda line: line.key, Needs(PARTS, lambda line: line.parts), about="views")
+VIEWS = Ledger(
+    "views.jsonl", ViewLine, lambda line: line.key, Needs(PARTS, lambda line: line.parts), about="views", column=1
+)
 
 
 def add_views(

@@ -11,7 +11,17 @@ from palate.stats._agreement import (
     compare_predictors,
 )
 from palate.stats._association import Coefficient
-from palate.stats._clusters import FEWEST_UNITS, Resample, Units, independent_clusters, item_texts, shared_units
+from palate.stats._clusters import (
+    FEWEST_UNITS,
+    Resample,
+    Units,
+    codes,
+    codes_in_order,
+    distinct,
+    independent_clusters,
+    item_texts,
+    shared_units,
+)
 from palate.stats._differences import Figure, PairedTest, Range, figures, mean_totals, paired_tests
 from palate.stats._families import FamilyAgreement, FamilyPart, by_family
 from palate.stats._intervals import (
@@ -78,8 +88,11 @@ __all__ = [
     "brier",
     "by_family",
     "cluster_totals",
+    "codes",
+    "codes_in_order",
     "compare_predictors",
     "credit",
+    "distinct",
     "effective_items",
     "expected_calibration_error",
     "false_discovery",

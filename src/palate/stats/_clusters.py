@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from array import array
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from palate.data import text_key
+from palate.data import Digests, digest_of, text_key
 from palate.records import PalateError
 from palate.stats._intervals import Crossed, Floats, cluster_totals
 
@@ -42,9 +44,10 @@ def independent_clusters(items: Sequence[OfUser]) -> NDArray[np.intp]:
             "this holds no items, so there is nothing to say: the people that it was about may all be erased. "
             "Delete the folder, or make it again"
         )
-    users = np.unique([item.user_id for item in items], return_inverse=True)[1]
-    place = {item.id: index for index, item in enumerate(items)}
-    linked = [(i, place[item.twin]) for i, item in enumerate(items) if item.twin in place]
+    users = codes_in_order(item.user_id for item in items)[1]
+    twins = {item.twin for item in items if item.twin}
+    place = {item.id: index for index, item in enumerate(items) if item.id in twins}
+    linked = [(i, place[item.twin]) for i, item in enumerate(items) if item.twin in place] if place else []
     n_users = int(users.max()) + 1
     rows, columns = [users[one] for one, _ in linked], [users[other] for _, other in linked]
     graph = coo_array((np.ones(len(linked)), (rows, columns)), shape=(n_users, n_users))
@@ -102,12 +105,14 @@ def shared_units(items: Sequence[SharedItem], clusters: NDArray[np.intp], resamp
     """The units to resample, or None where users alone are resampled."""
     if resample == "users" or not len(items):
         return None
-    prompts = [("prompt", text_key(item.prompt)) for item in items]
+    prompts = codes(text_key(item.prompt) for item in items)
     enough = np.count_nonzero(_units(prompts, clusters).judges > 1) >= ENOUGH_PROMPTS
-    keys: list[Hashable] = [*prompts] if enough else [item_texts(item) for item in items]
-    of_groups = {(item.group, prompt) for item, prompt in zip(items, prompts, strict=True) if item.group}
-    nested = enough and len(of_groups) == len({group for group, _ in of_groups})
-    found = _units([key if nested else item.group or key for item, key in zip(items, keys, strict=True)], clusters)
+    keys = prompts if enough else codes(map(item_texts, items))
+    groups = np.array(codes(item.group or "" for item in items), np.int64)
+    grouped = np.array([bool(item.group) for item in items])
+    of_groups = np.unique(groups[grouped] * len(items) + prompts[grouped])
+    nested = enough and len(of_groups) == len(np.unique(groups[grouped]))
+    found = _units(keys if nested else np.where(grouped, len(items) + groups, keys), clusters)
     if found.count < FEWEST_UNITS:
         found = _units(keys, clusters)
     if found.count < FEWEST_UNITS or (resample == "auto" and found.shared < SHARED):
@@ -117,12 +122,51 @@ def shared_units(items: Sequence[SharedItem], clusters: NDArray[np.intp], resamp
 
 def item_texts(item: SharedItem) -> Hashable:
     """What makes two items the same: the prompt, and the responses in any order."""
-    return item.prompt, frozenset(item.responses)
+    return item.prompt, tuple(sorted(set(item.responses)))
 
 
-def _units(keys: Sequence[Hashable], clusters: NDArray[np.intp]) -> Units:
-    places: dict[Hashable, int] = {}
-    codes = np.array([places.setdefault(key, len(places)) for key in keys], dtype=np.intp)
-    pairs, cells = np.unique(codes * (int(clusters.max()) + 1) + clusters, return_inverse=True)
+def codes(keys: Iterable[object]) -> NDArray[np.int64]:
+    """A number for each key, the same for those that are equal, in the order in which they come.
+
+    >>> codes(["b", "a", "b"]).tolist()
+    [0, 1, 0]
+    """
+    found = array("q")
+    digests, encode = Digests(), msgspec.msgpack.Encoder().encode
+    for key in keys:
+        found.append(digests.add(digest_of(encode(key))))
+    return np.frombuffer(found, np.int64)
+
+
+def distinct(keys: Iterable[object]) -> int:
+    """How many different keys there are."""
+    return int(codes(keys).max(initial=-1)) + 1
+
+
+def codes_in_order(names: Iterable[str]) -> tuple[list[str], NDArray[np.intp]]:
+    """Each name once, in order, and the place of each in that list.
+
+    >>> codes_in_order(["b", "a", "b"])
+    (['a', 'b'], array([1, 0, 1]))
+    """
+    numbers: dict[str, int] = {}
+    found = np.fromiter((numbers.setdefault(name, len(numbers)) for name in names), np.intp)
+    ordered = sorted(numbers)
+    places = np.empty(len(ordered), np.intp)
+    places[[numbers[name] for name in ordered]] = np.arange(len(ordered))
+    return ordered, places[found]
+
+
+def _units(keys: NDArray[np.int64], clusters: NDArray[np.intp]) -> Units:
+    units = _from_zero(keys)
+    pairs, cells = np.unique(units * (int(clusters.max()) + 1) + clusters, return_inverse=True)
     judges = np.bincount(pairs // (int(clusters.max()) + 1))
-    return Units(codes, np.asarray(cells, dtype=np.intp), judges)
+    return Units(units, np.asarray(cells, dtype=np.intp), judges)
+
+
+def _from_zero(numbers: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The same numbers from 0 on, in the order in which they come."""
+    _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+    places = np.empty(len(first), np.intp)
+    places[np.argsort(first)] = np.arange(len(first))
+    return places[inverse]

@@ -159,13 +159,14 @@ def intervals(quantities: Sequence[Quantity], resamples: Resamples) -> list[Esti
     finite, or one that is not finite in more than 5% of the resamples.
     """
     estimates: list[Estimate | None] = []
-    waiting: list[tuple[Quantity, Floats]] = []
+    waiting: list[tuple[Quantity, int]] = []
     for quantity in quantities:
-        moments = _with_products(np.asarray(quantity.totals, dtype=np.float64))
-        if waiting and sum(held.shape[1] for _, held in waiting) + moments.shape[1] > _COLUMNS:
+        columns = quantity.totals.shape[1]
+        width = columns + columns * (columns + 1) // 2
+        if waiting and sum(held for _, held in waiting) + width > _COLUMNS:
             estimates += _bootstrap(waiting, resamples)
             waiting = []
-        waiting.append((quantity, moments))
+        waiting.append((quantity, width))
     return estimates + (_bootstrap(waiting, resamples) if waiting else [])
 
 
@@ -188,15 +189,16 @@ def ratio_interval(
     return interval(totals, ratio, resamples, within)
 
 
-def _with_products(totals: Floats) -> Floats:
-    """The columns, then the product of every two of them: what a variance needs in each resample."""
-    left, right = np.triu_indices(totals.shape[1])
-    return np.concatenate([totals, totals[:, left] * totals[:, right]], axis=1)
-
-
-def _bootstrap(waiting: list[tuple[Quantity, Floats]], resamples: Resamples) -> list[Estimate | None]:
-    drawn = bootstrap_totals(np.concatenate([moments for _, moments in waiting], axis=1), resamples)
-    ends = np.cumsum([moments.shape[1] for _, moments in waiting])[:-1]
+def _bootstrap(waiting: list[tuple[Quantity, int]], resamples: Resamples) -> list[Estimate | None]:
+    ends = np.cumsum([width for _, width in waiting])
+    moments = np.empty((len(waiting[0][0].totals), int(ends[-1])))
+    for (quantity, _), own in zip(waiting, np.split(moments, ends[:-1], axis=1), strict=True):
+        # The columns, then the product of every two of them: what a variance needs in each resample.
+        columns = quantity.totals.shape[1]
+        left, right = np.triu_indices(columns)
+        own[:, :columns] = quantity.totals
+        np.multiply(own[:, left], own[:, right], out=own[:, columns:])
+    drawn, ends = bootstrap_totals(moments, resamples), ends[:-1]
     pairs = zip(waiting, np.split(drawn, ends, axis=1), strict=True)
     with np.errstate(all="ignore"):
         return [_estimate(quantity, moments) for (quantity, _), moments in pairs]

@@ -9,13 +9,14 @@ wrong users now and then, so the true worst tenth may be served worse than this 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from palate.stats._clusters import codes
 from palate.stats._intervals import Floats
 
 PARTINGS = 20
@@ -41,16 +42,15 @@ class WorstTenth(msgspec.Struct, frozen=True, kw_only=True):
 class Halves:
     """The partings of items, the same for all models and views; items of a user with one unit stay together."""
 
-    def __init__(self, users: NDArray[np.intp], units: Sequence[object], seed: int = 0) -> None:
+    def __init__(self, users: NDArray[np.intp], units: Iterable[object], seed: int = 0) -> None:
         """`users` are codes; `units` are names, which need to differ between items of one user only."""
-        names = {name: code for code, name in enumerate(dict.fromkeys(zip(users.tolist(), units, strict=True)))}
         self._users = users
-        self._unit = np.array([names[name] for name in zip(users.tolist(), units, strict=True)], np.intp)
-        owner = np.array([user for user, _ in names], np.intp)
+        self._unit = codes(zip(users.tolist(), units, strict=True))
+        owner = users[np.unique(self._unit, return_index=True)[1]]
         counts = np.bincount(owner)
         first = np.cumsum(counts) - counts
         draw = np.random.default_rng([seed, 2])
-        self._halves = np.empty((PARTINGS, len(names)), np.intp)
+        self._halves = np.empty((PARTINGS, len(owner)), np.int8)
         for half in self._halves:
             order = np.lexsort((draw.random(len(owner)), owner))
             half[order] = (

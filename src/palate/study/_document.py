@@ -304,19 +304,19 @@ def _in_context(summary: StudySummary) -> Section | None:
         title="And without any reward model?",
         name="In context",
         lead="What the policy gains when it is itself shown the user's examples, beside the best that a reward model "
-        "gained by choosing.",
+        "gained by choosing. That one was picked after looking, which favours it.",
         blocks=[
             Table(
-                titles=("use", "the policy sees", "gain", "95%", "best reward model", "its gain"),
+                titles=("use", "the policy sees", "gain", "best reward model", "its gain", "over it"),
                 words=2,
                 rows=[
                     (
                         one.measure,
                         one.view,
-                        figure(one.gain.value if one.gain else None, sign=True),
-                        figure_interval(one.gain.low, one.gain.high, sign=True) if one.gain else ABSENT,
+                        _figure(one.gain),
                         one.best or ABSENT,
                         figure(one.best_gain.value if one.best_gain else None, sign=True),
+                        _figure(one.over_best),
                     )
                     for one in summary.in_context
                 ],
@@ -332,13 +332,18 @@ def _main_numbers(summary: StudySummary) -> list[NumberInfo]:
 
 
 def _written(number: NumberInfo, one: Figure | None) -> str:
+    if one is None or not number.share:
+        return _figure(one)
+    value = percent(one.value)
+    return value if one.low is None else f"{value}\n{percent_interval(one.low, one.high)}"
+
+
+def _figure(one: Figure | None) -> str:
+    """With its interval on a line of its own."""
     if one is None:
         return ABSENT
-    if number.share:
-        value, limits = percent(one.value), percent_interval(one.low, one.high)
-    else:
-        value, limits = figure(one.value, sign=True), figure_interval(one.low, one.high, sign=True)
-    return value if one.low is None else f"{value}\n{limits}"
+    value = figure(one.value, sign=True)
+    return value if one.low is None else f"{value}\n{figure_interval(one.low, one.high, sign=True)}"
 
 
 def _entries(summary: StudySummary) -> Section:

@@ -18,10 +18,10 @@ from palate.stats import Floats, Scores, cluster_totals, independent_clusters
 from palate.study._cells import EXPERIMENT_OF, Cell, entries_of, shown_on
 from palate.study._plan import IN_CONTEXT, BestOfN, Measure, Plan, Predictor, Reach
 
-ACCURACY, AGREEMENT, FOLLOWED = "accuracy", "agreement", "followed"
+ACCURACY, AGREEMENT, FOLLOWED, GAIN = "accuracy", "agreement", "followed", "gain"
 PREDICTORS = (AGREEMENT, "policy accuracy", "reach", "pays", "rise", FOLLOWED)
 """What uses say of a reward model before anything is written or trained with it."""
-OUTCOMES = ("gain", "policy accuracy")
+OUTCOMES = (GAIN, "policy accuracy")
 LOW = 0.1
 """The quantile of users that stands for those who are served badly."""
 GRID = np.linspace(0.0, 1.0, 41)

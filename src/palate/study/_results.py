@@ -53,6 +53,8 @@ class Unprofiled(msgspec.Struct, frozen=True, kw_only=True):
     best: str | None
     """The entry that gained most by the same measure."""
     best_gain: Figure | None
+    over_best: Figure | None
+    """Its gain minus that entry's, over the same people. The entry was picked after looking, which favours it."""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):

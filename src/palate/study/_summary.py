@@ -32,7 +32,7 @@ from palate.stats import (
     ratio,
 )
 from palate.study._cells import cells_of
-from palate.study._numbers import ACCURACY, AGREEMENT, FOLLOWED, Number, Numbers, read_numbers
+from palate.study._numbers import ACCURACY, AGREEMENT, FOLLOWED, GAIN, Number, Numbers, read_numbers
 from palate.study._plan import BestOfN, Plan, Reach
 from palate.study._results import CellState, Cost, EntryResult, NewFamilies, NumberInfo, StudySummary, Unprofiled
 from palate.study._run import FAILURES, SECONDS, StudySettings, finished
@@ -66,7 +66,7 @@ def summarise_study(run: Run[StudySettings]) -> StudySummary:
     unfinished = [
         CellState(cell=cell.name, reason=reasons.get(cell.name, "")) for cell in cells if cell.name not in there
     ]
-    in_context = _in_context(numbers, entries)
+    in_context = _in_context(plan, numbers, entries)
     return StudySummary(
         **common_fields(
             run,
@@ -237,12 +237,18 @@ def _figures(totals: Floats, statistic: Statistic, seed: int, within: Range = AN
     return found
 
 
-def _in_context(numbers: Numbers, entries: Sequence[EntryResult]) -> list[Unprofiled]:
+def _in_context(plan: Plan, numbers: Numbers, entries: Sequence[EntryResult]) -> list[Unprofiled]:
+    places = {entry.name: place for place, entry in enumerate(plan.entries)}
+    gains = {number.measure: number.scores.totals for number in numbers.numbers if number.what == GAIN}
     found = []
     for one in numbers.baselines:
         [gain] = _figures(one.totals[None], ratio, 0)
-        own = [(entry.entry, entry.numbers.get(f"{one.measure}: gain")) for entry in entries]
+        own = [(entry.entry, entry.numbers.get(f"{one.measure}: {GAIN}")) for entry in entries]
         best = max(((name, figure) for name, figure in own if figure), key=lambda pair: pair[1].value, default=None)
+        over_best = None
+        if best is not None:
+            both = np.concatenate([one.totals, gains[one.measure][places[best[0]]]], axis=1)
+            [over_best] = _figures(both[None], _difference, 0)
         found.append(
             Unprofiled(
                 measure=one.measure,
@@ -250,9 +256,15 @@ def _in_context(numbers: Numbers, entries: Sequence[EntryResult]) -> list[Unprof
                 gain=gain,
                 best=best[0] if best else None,
                 best_gain=best[1] if best else None,
+                over_best=over_best,
             )
         )
     return found
+
+
+def _difference(totals: Floats) -> Floats:
+    """Of two means, each a total and a count."""
+    return np.asarray(ratio(totals[..., :2]) - ratio(totals[..., 2:]))
 
 
 def _costs(run: Run[StudySettings], plan: Plan, numbers: Numbers, found: Sequence[Agreement]) -> list[Cost]:
@@ -385,7 +397,8 @@ def _about_predictors(
             yield Finding("note", f"no other number predicts {outcome} better than {primary.name}")
             continue
         agreement = next(one for one in found if (one.predictor, one.outcome) == (best.first, outcome))
-        clear = best.q is not None and best.q < CLEAR
+        # q and interval are made in different ways: one alone does not say that it is better
+        clear = best.q is not None and best.q < CLEAR and (best.low or 0.0) > 0
         better = COEFFICIENTS.with_interval(best.difference or 0.0, best.low, best.high)
         told = f"{better}, {named_chance('q', best.q or 1.0)}"
         value = (
@@ -427,6 +440,8 @@ def _about_context(found: Sequence[Unprofiled]) -> Iterator[Finding]:
         best = ""
         if one.best_gain is not None:
             best = f"; the best reward model, {one.best}, gains {figure(one.best_gain.value, sign=True)}"
+        if one.over_best is not None:
+            best += f", a difference of {_figure(one.over_best)}"
         clear = one.gain.low is not None and one.gain.low > 0
         yield Finding(
             "good" if clear else "note",

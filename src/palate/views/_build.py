@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import chain
 
 import msgspec
 
@@ -33,7 +35,7 @@ READ_BY_WRITER = (Piece("judgements", 4), Piece("posts", 8))
 NO_STRANGER = "nobody else has as much of such a profile from before this item"
 NO_FURTHER_STRANGER = "no further stranger could be found"
 """Of an item that has fewer strangers than the view draws; what the others come to is its score."""
-_MOST_SEEN = 4_096
+_MOST_SEEN = 2_048
 """Histories as items see them that are kept in mind."""
 NEARLY = 0.1
 """By how much two shares of choices about a category may differ beyond twofold: of few choices they are rough."""
@@ -86,8 +88,6 @@ class ViewBuilder:
         known: Mapping[str, int] | None = None,
     ) -> None:
         self._benchmark = benchmark
-        self._items: dict[str, Item] = {item.id: item for item in benchmark.completions}
-        self._items.update((item.id, item) for item in benchmark.comparisons)
         self.retriever: Retriever = make_retriever(retriever, seed=seed)
         self._budget = budget
         self._writer = writer
@@ -101,9 +101,7 @@ class ViewBuilder:
         for asked in ((whole or benchmark).comparisons, (whole or benchmark).completions):
             self._category_of.update({text_key(one.prompt): one.category for one in asked if one.category})
         self._topics: dict[str, tuple[str, str | None]] = {}
-        self._items_of: dict[str, list[Comparison]] = {}
-        for comparison in (whole or benchmark).comparisons:
-            self._items_of.setdefault(comparison.user_id, []).append(comparison)
+        self._whole = whole or benchmark
         self._asked_of: dict[str, Counter[str]] = {}
         self._known = known if known is not None else _choices(whole or benchmark)
 
@@ -124,7 +122,8 @@ class ViewBuilder:
                 f"the view {spec.name!r} needs pairs that several users judged, twins apart, and {name} has none; "
                 "use swapped"
             )
-        if spec.shows("oracle") and not any(item.privileged.aspects for item in self._items.values()):
+        items = chain[Item](self._benchmark.comparisons, self._benchmark.completions)
+        if spec.shows("oracle") and not any(item.privileged.aspects for item in items):
             raise PalateError(f"the view 'oracle' needs rubric aspects, and {name} has none")
         if any(spec.shows(kind) for kind in WRITTEN):
             if self._writer is None:
@@ -156,6 +155,21 @@ class ViewBuilder:
             subject if isinstance(subject, Missing) else self._view(spec, item, subject, history, words)
             for item, subject, history, words in zip(items, whose, shown, written, strict=True)
         ]
+
+    @cached_property
+    def _owners_of_twins(self) -> dict[str, str]:
+        """Whose each item is that is another's twin."""
+        twins = {item.twin for item in self._benchmark.comparisons if item.twin}
+        items = chain[Item](self._benchmark.completions, self._benchmark.comparisons)
+        return {item.id: item.user_id for item in items if item.id in twins}
+
+    @cached_property
+    def _items_of(self) -> dict[str, list[Comparison]]:
+        """Everybody's items; only views that call a user by name ask."""
+        found: dict[str, list[Comparison]] = {}
+        for item in self._whole.comparisons:
+            found.setdefault(item.user_id, []).append(item)
+        return found
 
     def _written(
         self,
@@ -200,10 +214,10 @@ class ViewBuilder:
         if spec.whose == "own":
             return _Subject(own, self._amounts(spec, own, item))
         if spec.whose == "twin":
-            twin = self._items.get(getattr(item, "twin", None) or "")
+            twin = self._owners_of_twins.get(getattr(item, "twin", None) or "")
             if twin is None:
                 return Missing("this item has no twin")
-            user = self._benchmark.users[twin.user_id]
+            user = self._benchmark.users[twin]
             return _Subject(user, self._amounts(spec, user, item))
         found = self._matching(spec, item)
         if not found:

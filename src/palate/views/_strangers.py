@@ -8,6 +8,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -39,9 +40,9 @@ class Strangers:
     def __init__(self, whole: Benchmark, users: set[str], history: History, *, seed: int) -> None:
         self._whole, self._history, self._seed = whole, history, seed
         self._users = users
-        items: list[Item] = [*whole.comparisons, *whole.completions]
-        owners = {item.id: item.user_id for item in items}
-        self._names = sorted(users.union(whole.users, owners.values()))
+        twins = {item.twin for item in whole.comparisons if item.twin}
+        owners = {item.id: item.user_id for item in self._items() if item.id in twins}
+        self._names = sorted(users.union(whole.users, (item.user_id for item in self._items())))
         """Everybody; below, people go by their places in this list."""
         self._places = {name: place for place, name in enumerate(self._names)}
         self._everybody = np.array([self._places[user] for user in sorted(users)], np.int32)
@@ -55,7 +56,7 @@ class Strangers:
         self._kept = 0
         """How many people are in the batches that are kept."""
         prompts: dict[str, int] = {}
-        for item in items:
+        for item in self._items():
             if item.category is not None:
                 self._by_category[item.category].append(self._places[item.user_id])
             twin = owners.get(item.twin or "") if isinstance(item, Comparison) else None
@@ -64,12 +65,15 @@ class Strangers:
         for completion in whole.completions:
             if completion.text:
                 self._authors.setdefault(text_key(completion.text), set()).add(completion.user_id)
-        for user, choice in self._choices(items):
+        for user, choice in self._choices(self._items()):
             number = prompts.setdefault(text_key(choice.prompt), len(prompts))
             if number == len(self._by_prompt):
                 self._by_prompt.append(_numbers())
             self._by_prompt[number].append(self._places[user])
             self._prompts[self._places[user]].append(number)
+
+    def _items(self) -> Iterator[Item]:
+        return chain[Item](self._whole.comparisons, self._whole.completions)
 
     def _choices(self, items: Iterable[Item]) -> Iterator[tuple[str, Item | Judgement]]:
         """What everybody was asked, in the items and before."""

@@ -1,0 +1,164 @@
+"""Records that stay on the disk: what is held of each is where it begins, and it is decoded when it is asked for."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Generic, TypeVar, overload
+
+from palate.records import PalateError
+
+T = TypeVar("T", covariant=True)
+Some = TypeVar("Some")
+_AT_ONCE = 1_024
+"""Records that are read at once where they are read in order."""
+
+
+class Unnamed:
+    """A file without a name: nobody else can open it, and the system removes it with the process, however that ends."""
+
+    def __init__(self) -> None:
+        try:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - as long as this
+        except OSError as error:
+            raise _no_room(error) from error
+        self._written = True
+
+    def write(self, content: bytes | array[int]) -> None:
+        """Add to its end."""
+        try:
+            self._file.write(content)
+        except OSError as error:
+            raise _no_room(error) from error
+        self._written = False
+
+    def read(self, start: int, length: int) -> bytes:
+        """Some of what was written."""
+        if not self._written:
+            try:
+                self._file.flush()
+            except OSError as error:
+                raise _no_room(error) from error
+            self._written = True
+        return os.pread(self._file.fileno(), length, start)
+
+
+def _no_room(error: OSError) -> PalateError:
+    return PalateError(
+        f"cannot keep the texts of a large table in {tempfile.gettempdir()}: {error.strerror or error}. Make room, or "
+        "set TMPDIR to a folder on a disk with room for as much as the table"
+    )
+
+
+class Lines:
+    """Pieces of a file, each by its number: of one without a name, or of one that is there already."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = Unnamed() if file is None else file.open("rb")
+        self._starts = array("Q", [0])
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    @property
+    def end(self) -> int:
+        """Where the last one ends."""
+        return self._starts[-1]
+
+    def append(self, piece: bytes) -> None:
+        """Write one more."""
+        assert isinstance(self._file, Unnamed)
+        self._file.write(piece)
+        self.skip(len(piece))
+
+    def skip(self, length: int) -> None:
+        """Take the next bytes of a file that is there already as one more."""
+        self._starts.append(self._starts[-1] + length)
+
+    def read(self, first: int, count: int = 1) -> list[bytes]:
+        """Some in a row."""
+        start, length = self._starts[first], self._starts[first + count] - self._starts[first]
+        if isinstance(self._file, Unnamed):
+            content = self._file.read(start, length)
+        else:
+            content = os.pread(self._file.fileno(), length, start)
+        if count == 1:
+            return [content]
+        bounds = [bound - start for bound in self._starts[first : first + count + 1]]
+        return [content[low:high] for low, high in pairwise(bounds)]
+
+
+class OnDisk(Sequence[T], Generic[T]):
+    """Records as a sequence, like a tuple of them in all but where they are.
+
+    >>> lines = Lines()
+    >>> for line in (b"one", b"two", b"three"):
+    ...     lines.append(line)
+    >>> words = OnDisk(lines, bytes.decode)
+    >>> words[1], words[-1], len(words), list(words.at([2, 0]))
+    ('two', 'three', 3, ['three', 'one'])
+    """
+
+    __slots__ = ("_decode", "_lines", "_places")
+
+    def __init__(self, lines: Lines, decode: Callable[[bytes], T], places: Sequence[int] | None = None) -> None:
+        self._lines, self._decode = lines, decode
+        self._places: Sequence[int] = range(len(lines)) if places is None else places
+
+    def at(self, places: Iterable[int]) -> OnDisk[T]:
+        """Those at some places."""
+        return OnDisk(self._lines, self._decode, array("I", [self._places[place] for place in places]))
+
+    def holds(self, others: Sequence[object]) -> bool:
+        """Whether others are the same lines of the file as all or some of these, read as something else."""
+        whole = len(self._places) == len(self._lines)
+        return whole and isinstance(others, OnDisk) and others._lines is self._lines
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, place: int | slice) -> T | tuple[T, ...]:
+        if isinstance(place, slice):
+            return tuple(self._records(self._places[place]))
+        return self._decode(self._lines.read(self._places[place])[0])
+
+    def __iter__(self) -> Iterator[T]:
+        for start in range(0, len(self), _AT_ONCE):
+            yield from self._records(self._places[start : start + _AT_ONCE])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or len(self) != len(other):
+            return False
+        return all(one == another for one, another in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __reduce__(self) -> Any:
+        return tuple, (tuple(self),)
+
+    def _records(self, places: Sequence[int]) -> Iterator[T]:
+        """Neighbours in the file are read at once."""
+        if len(places) > 1 and places[-1] - places[0] == len(places) - 1 and isinstance(places, range):
+            yield from map(self._decode, self._lines.read(places[0], len(places)))
+        else:
+            yield from (self._decode(self._lines.read(place)[0]) for place in places)
+
+
+def picked(records: Sequence[Some], wanted: Callable[[Some], bool]) -> Sequence[Some]:
+    """Those that are wanted; on the disk where all are.
+
+    >>> picked([1, 2, 3], lambda number: number > 1)
+    [2, 3]
+    """
+    if isinstance(records, OnDisk):
+        return records.at(place for place, record in enumerate(records) if wanted(record))
+    return [record for record in records if wanted(record)]
