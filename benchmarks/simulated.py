@@ -20,6 +20,7 @@ from pathlib import Path
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != Path(__file__).parent.resolve()]
 
 import argparse
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,7 @@ PRECISION = 0.5
 """Of the prior on weights in units of utility over noise; the fit hardly depends on it."""
 
 
-def differences(judgements: tuple[Judgement, ...]) -> Floats:
+def differences(judgements: Sequence[Judgement]) -> Floats:
     """Chosen minus left, in every trait and topic."""
     return np.array(
         [
