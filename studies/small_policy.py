@@ -2,11 +2,12 @@
 
     python studies/small_policy.py write TEXTS.jsonl             # SmolLM2 writes to other simulated users
     python studies/small_policy.py train TEXTS.jsonl FOLDER      # FOLDER is then a --policy
+    python studies/small_policy.py train TEXTS.jsonl FOLDER --size larger
 
-It is a Llama of a quarter of a million parameters, trained from nothing on what SmolLM2 wrote and on the texts that
-simulated users choose between. Each text stands after the tastes of a simulated user who likes it better than others
-do, in the words of the view `oracle`, so that the policy follows what it is shown to some degree, as a model tuned on
-instructions would.
+It is a Llama of a quarter of a million parameters, or of 1.6 million, trained from nothing on what SmolLM2 wrote and on
+the texts that simulated users choose between. Each text stands after the tastes of a simulated user who likes it better
+than others do, in the words of the view `oracle`, so that the policy follows what it is shown to some degree, as a
+model tuned on instructions would.
 
 It is not a language model that anybody would talk to: it writes phrases without sense. It serves where the critic
 counts traits of a text, as that of `sim` does, and says nothing of larger policies.
@@ -39,8 +40,12 @@ from palate.views import resolve_views
 USERS, SEED = 400, 500
 """Simulated users whom no study may use."""
 VOCABULARY, CONTEXT = 2048, 256
-SHAPE = {"hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 2, "num_attention_heads": 4}
-RATE, BATCH, PASSES = 8e-3, 32, 9
+SHAPES = {
+    "small": {"hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 2, "num_attention_heads": 4},
+    "larger": {"hidden_size": 160, "intermediate_size": 432, "num_hidden_layers": 4, "num_attention_heads": 5},
+}
+RATES = {"small": 8e-3, "larger": 4e-3}
+BATCH, PASSES = 32, 9
 LONGEST = 16
 """Tokens of a text that are learned from; the rest is cut off."""
 LIKERS = 64
@@ -148,7 +153,7 @@ def examples(words: PreTrainedTokenizerFast, asks: list[Ask], pairs: list[tuple[
             yield [*before, *answer], len(before)
 
 
-def train(texts: Path, folder: Path) -> None:
+def train(texts: Path, folder: Path, size: str) -> None:
     """From nothing, several times over all texts, each time with other people's tastes before them."""
     torch.manual_seed(SEED)
     asks, pairs, chance = people(), list(own(texts)), random.Random(SEED)
@@ -157,21 +162,22 @@ def train(texts: Path, folder: Path) -> None:
     model = LlamaForCausalLM(
         LlamaConfig(
             vocab_size=len(words), max_position_embeddings=CONTEXT, tie_word_embeddings=True, rope_theta=10_000.0,
-            bos_token_id=words.bos_token_id, eos_token_id=words.eos_token_id, pad_token_id=words.pad_token_id, **SHAPE,
+            bos_token_id=words.bos_token_id, eos_token_id=words.eos_token_id, pad_token_id=words.pad_token_id,
+            **SHAPES[size],
         )
     )  # fmt: skip
     lines = list(examples(words, asks, [pair for _ in range(PASSES) for pair in chance.sample(pairs, len(pairs))]))
-    learn(model, lines, words.pad_token_id)
+    learn(model, lines, words.pad_token_id, RATES[size])
     model.save_pretrained(folder)
     words.save_pretrained(folder)
 
 
-def learn(model: LlamaForCausalLM, lines: list[Example], pad: int) -> None:
+def learn(model: LlamaForCausalLM, lines: list[Example], pad: int, rate: float) -> None:
     """One pass over these examples; only the answers are learned."""
     steps = len(lines) // BATCH
     weights = sum(part.numel() for part in model.parameters())
     print(f"{weights / 1e6:.2f} million parameters, {len(lines)} texts, {steps} steps", flush=True)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.05)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.05)
     # One cycle: up over a twentieth, then down in a straight line.
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimiser, lambda step: min((step + 1) / (0.05 * steps), max(0.02, 1 - step / steps))
@@ -205,8 +211,9 @@ if __name__ == "__main__":
     verb = verbs.add_parser("train", help="train the small policy on it")
     verb.add_argument("texts", type=Path)
     verb.add_argument("folder", type=Path)
+    verb.add_argument("--size", choices=SHAPES, default="small")
     given = parser.parse_args()
     if given.verb == "write":
         write(given.texts, given.prompts)
     else:
-        train(given.texts, given.folder)
+        train(given.texts, given.folder, given.size)

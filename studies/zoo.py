@@ -12,6 +12,7 @@ from statistics import NormalDist
 
 from palate.records import Ask, PalateError, Rating
 from palate.simulate import SimulatedReward, taste_of, utility
+from palate.simulate._taste import STANDARD
 
 Scores = Callable[[str, Sequence[str], Sequence[float]], list[float]]
 """From a user, responses and their utilities to what a reward model says of them."""
@@ -72,6 +73,51 @@ class Part(_Seen):
         super().__init__(name, _of(lambda trait: trait in PARTS[name]))
 
 
+class Strongest(_Seen):
+    """The truth about the one thing that each user cares for most."""
+
+    def __init__(self) -> None:
+        def scores(user: str, responses: Sequence[str], whole: Sequence[float]) -> list[float]:
+            name, weight = next(iter(taste_of(user).items()))
+            return [utility({name: weight}, response) for response in responses]
+
+        super().__init__("strongest", scores)
+
+
+class Mistaken(_Seen):
+    """A mistaken taste: the true one with an error of this deviation on the weight of every trait and topic.
+
+    Noise on scores differs from text to text, and averages out over many; this error is the same for all texts of a
+    user. Couples err alike, with opposite signs.
+    """
+
+    def __init__(self, deviation: str = "0.3") -> None:
+        size = float(deviation)
+
+        def scores(user: str, responses: Sequence[str], whole: Sequence[float]) -> list[float]:
+            taste = taste_of(user)
+            couple, sign = _couple(user), 1 if next(iter(taste.values())) > 0 else -1
+            believed = {
+                name: taste.get(name, 0.0) + sign * size * _error(f"mistaken\0{couple}\0{name}") for name in STANDARD
+            }
+            return [utility(believed, response) for response in responses]
+
+        super().__init__(f"mistaken-{size:g}", scores)
+
+
+class Known(_Seen):
+    """The truth for a share of the users, always the same ones, and nothing for the rest; couples go together."""
+
+    def __init__(self, share: str = "0.5") -> None:
+        part = float(share)
+
+        def scores(user: str, responses: Sequence[str], whole: Sequence[float]) -> list[float]:
+            known = NormalDist().cdf(_error(f"known\0{_couple(user)}")) < part
+            return [score if known else 0.0 for score in whole]
+
+        super().__init__(f"known-{part:g}", scores)
+
+
 class Coarse(_Seen):
     """The truth as good or bad, without how much."""
 
@@ -112,8 +158,7 @@ class Fickle(_Seen):
         share = float(wrong)
 
         def scores(user: str, responses: Sequence[str], whole: Sequence[float]) -> list[float]:
-            couple = str(sorted((abs(weight), name) for name, weight in taste_of(user).items()))
-            sign = -1 if NormalDist().cdf(_error(couple)) < share else 1
+            sign = -1 if NormalDist().cdf(_error(_couple(user))) < share else 1
             return [sign * score for score in whole]
 
         super().__init__(f"fickle-{share:g}", scores)
@@ -146,6 +191,11 @@ def _of(wanted: Callable[[str], bool]) -> Scores:
         return [utility(taste, response) for response in responses]
 
     return scores
+
+
+def _couple(user: str) -> str:
+    """What a user and their twin of the opposite taste have in common."""
+    return str(sorted((abs(weight), name) for name, weight in taste_of(user).items()))
 
 
 def _error(text: str) -> float:

@@ -24,7 +24,7 @@ from palate.downstream.ppo._summary import warnings_of
 from palate.downstream.ppo._watch import spark
 from palate.records import PalateError
 from palate.report import document_page
-from palate.runs import open_run
+from palate.runs import open_run, read_spent
 from tiny_models import TinyModels
 
 torch = pytest.importorskip("torch")
@@ -108,6 +108,8 @@ def test_from_one_end_to_the_other(tiny_models: TinyModels, place: Path, capsys:
     made = {file.name for file in run.iterdir()}
     reports = {"report.html", "report.md", "results.csv", "summary.json"}
     assert made == {*RAW[:-1], "seconds.jsonl", "spent.json", "policy", "command.txt", *reports}
+    spent = read_spent(run)
+    assert spent is not None and spent.times == 1  # training and test are one start of the command
     done(*words, "--json")
     said = capsys.readouterr().out
     summary = msgspec.json.decode(said, type=PpoSummary)
@@ -163,10 +165,20 @@ def test_the_trained_policy_is_a_folder_like_any_other(tiny_models: TinyModels, 
     first = transformers.AutoModelForCausalLM.from_pretrained(tiny_models.causal())
     moved = [not torch.equal(a, b) for a, b in zip(model.parameters(), first.parameters(), strict=True)]
     assert any(moved)
+    assert not (Path(summary.run) / "report.html").exists()  # which the command writes, and longer training
     chained = ppo(
         "mini", f"{summary.run}/policy,device=cpu", "shortest", CRITIC, view="none", training=training, limit=40
     )
     assert chained.complete
+
+
+def test_the_page_of_longer_training_is_that_of_the_end(tiny_models: TinyModels, place: Path) -> None:
+    training = Training(steps=11, prompts=1, samples=2, tokens=2, minibatches=1, test_samples=1)
+    summary = ppo(
+        "mini", f"{tiny_models.causal()},device=cpu", "shortest", CRITIC, view="none", training=training, limit=20
+    )
+    written = msgspec.json.decode((Path(summary.run) / "summary.json").read_bytes())
+    assert written["complete"] and len(written["curve"]) == 11 and written["score"] is not None
 
 
 def test_killed_at_any_moment_it_goes_on_and_ends_bit_for_bit_the_same(

@@ -13,7 +13,7 @@ from plans import VIEW, best_of, model, predictor
 from palate.evaluation import RatedItem
 from palate.evaluation._ratings import Ratings
 from palate.records import Rating
-from palate.stats import Coefficient, PredictorTest, Scores, by_family, false_discovery
+from palate.stats import Coefficient, PredictorTest, Scores, agreements, by_family, false_discovery
 from palate.study import StudySummary, read_plan, study
 from palate.study._numbers import GRID, Number, _by_category, _by_user, _margins, _quantile, _twins, _worst
 from palate.study._plan import BestOfN, Plan, Predictor, Reach
@@ -143,6 +143,19 @@ def test_what_few_entries_of_a_kind_leave_open_is_not_told_as_known(high: float 
     )
     [finding] = _about_families([msgspec.structs.replace(found, pooled=pooled, centred=within)])
     assert finding.severity == "warning" and told in finding.text
+
+
+def test_a_number_that_few_entries_have_is_not_told_as_the_best() -> None:
+    values = {name: Scores.published(name, list(range(12))) for name in ("few", "many", "first")}
+    found = agreements([values["few"], values["many"]], [Scores.published("gain", list(range(12)))])
+    tests = [
+        PredictorTest(
+            first=name, second="first", outcome="gain", models=models, difference=by, low=-1, high=1, p=1, q=1
+        )
+        for name, models, by in (("few", 5, 0.4), ("many", 12, 0.1))
+    ]
+    [finding] = _about_predictors(tests, found, number("sim", "accuracy", [1, 2, 3]))
+    assert "of 1 other numbers, many goes best" in finding.text and "q = 1.000" in finding.text
 
 
 @pytest.mark.parametrize(("low", "better"), [(0.1, "; clearly"), (-0.1, "; not clearly"), (None, "; not clearly")])

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from plans import VIEW, best_of, guided, model, predictor, trained
 from rich.console import Console
 
@@ -60,6 +61,13 @@ def test_a_terminal_of_80_columns_shows_every_outcome(summary: StudySummary) -> 
     assert "over it" in context and len(re.findall(r"[+-]\d\.\d+ to [+-]\d\.\d+", context)) == 2
     entries = text.partition("The entries")[2]
     assert "  sim, judgements:4  " in entries and "  per-user, 16 users, judgements:4" in entries
+
+
+def test_what_one_entry_alone_has_takes_no_column(summary: StudySummary) -> None:
+    alone = [replace(one, outcome="alone: gain", models=1, spearman=None) for one in summary.agreements[:2]]
+    document = study_document(replace(summary, agreements=[*summary.agreements, *alone]))
+    [agreement] = [section for section in document.sections if section.name == "Agreement"]
+    assert "alone: gain" not in repr(agreement) and summary.agreements[0].outcome in repr(agreement)
 
 
 def test_what_a_plan_says_is_text_and_nothing_else(summary: StudySummary) -> None:

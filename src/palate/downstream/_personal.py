@@ -23,6 +23,7 @@ from palate.report import (
     chance_of_error,
     figure,
     figure_interval,
+    named_chance,
     points,
     points_interval,
 )
@@ -168,7 +169,7 @@ def personal_findings(gains: Sequence[PersonalGain]) -> Iterator[Finding]:
                 yield Finding(
                     "warning",
                     f"{who}: seeing the user's own {view} costs {_size(gain)} in {measure} against seeing "
-                    f"{_other(gain)} ({_interval(gain)}, q = {chance_of_error(gain.q)})",
+                    f"{_other(gain)} ({_interval(gain)}, {named_chance('q', gain.q)})",
                 )
         elif len(clear) == len(some) > 1:
             said = " and ".join(f"{_amount(gain)} over {_other(gain)}" for gain in some)

@@ -94,6 +94,16 @@ def chance_of_error(value: float) -> str:
     return f"{value:.3f}".removeprefix("0")
 
 
+def named_chance(name: str, value: float) -> str:
+    """A p or q value in a sentence.
+
+    >>> named_chance("q", 0.0123), named_chance("q", 0.00001)
+    ('q = .012', 'q < .001')
+    """
+    told = chance_of_error(value)
+    return f"{name} < {told[1:]}" if told.startswith("<") else f"{name} = {told}"
+
+
 def count(number: int, singular: str, plural: str | None = None) -> str:
     """A number with its noun.
 

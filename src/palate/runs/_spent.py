@@ -112,7 +112,7 @@ class SpentKeeper:
     """Adds what models take now to what the run folder has of before."""
 
     def __init__(self, folder: Path, meter: Meter) -> None:
-        self._folder, self._meter = folder, meter
+        self.folder, self._meter = folder, meter
         self._before = read_spent(folder) or RunSpent()
         self._begun, self._written = time.monotonic(), float("-inf")
         self.first = self._before.first
@@ -126,7 +126,7 @@ class SpentKeeper:
     def save(self, *, due: float = 0.0) -> None:
         """Write it, unless that was done less than this many seconds ago or no model was at work."""
         if time.monotonic() - self._written >= due and self._meter.models:
-            write_spent(self._folder, self.total)
+            write_spent(self.folder, self.total)
             self._written = time.monotonic()
 
 
@@ -135,9 +135,16 @@ _KEEPER: ContextVar[SpentKeeper | None] = ContextVar("keeper", default=None)
 
 @contextmanager
 def keeping_spent(folder: Path) -> Iterator[SpentKeeper | None]:
-    """Keep what models take in here; nothing is kept of a rehearsal, which has its own meter."""
+    """Keep what models take in here; nothing is kept of a rehearsal, which has its own meter.
+
+    Where this is kept already, it goes on: a run that is written to in several parts was started once.
+    """
     if rehearsing():
         yield None
+        return
+    outer = _KEEPER.get()
+    if outer is not None and outer.folder == folder:
+        yield outer
         return
     with metering(Meter()) as meter:
         keeper = SpentKeeper(folder, meter)

@@ -87,7 +87,14 @@ def _with_limits(one: Coefficient | None, of: str = "") -> str:
 
 
 def _by_outcome(summary: StudySummary) -> tuple[list[str], list[str], dict[tuple[str, str], Agreement]]:
-    found = {(one.predictor, one.outcome): one for one in summary.agreements}
+    """Numbers that one entry alone has are left out, unless all are such: there is no order to agree with."""
+    told = [one for one in summary.agreements if one.models > 1] or summary.agreements
+    rows, columns = {one.predictor for one in told}, {one.outcome for one in told}
+    found = {
+        (one.predictor, one.outcome): one
+        for one in summary.agreements
+        if one.predictor in rows and one.outcome in columns
+    }
     return list(dict.fromkeys(row for row, _ in found)), list(dict.fromkeys(column for _, column in found)), found
 
 

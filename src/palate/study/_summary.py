@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from palate.report import CLEAR, COEFFICIENTS, Finding, chance_of_error, count, figure, figure_interval, warnings_first
+from palate.report import CLEAR, COEFFICIENTS, Finding, count, figure, figure_interval, named_chance, warnings_first
 from palate.runs import Run, common_fields
 from palate.stats import (
     ANYWHERE,
@@ -334,7 +334,8 @@ def _about_size(found: Sequence[Agreement]) -> Iterator[Finding]:
     if not found:
         yield Finding("note", "nothing was both predicted and measured, so nothing can be compared")
         return
-    models = min((one.models for one in found if one.models), default=0)
+    several = [one.models for one in found if one.models > 1]  # of one entry alone there is no order
+    models = min(several or [one.models for one in found if one.models], default=0)
     if models < FEW_MODELS:
         limit = next(one.detectable.spearman for one in found if one.models == models)
         told = (
@@ -350,7 +351,7 @@ def _about_size(found: Sequence[Agreement]) -> Iterator[Finding]:
 
 
 def _limits(one: Coefficient) -> str:
-    return f"({COEFFICIENTS.interval(one.low, one.high)}, p = {chance_of_error(one.p)})"
+    return f"({COEFFICIENTS.interval(one.low, one.high)}, {named_chance('p', one.p)})"
 
 
 def _told(one: Coefficient) -> str:
@@ -365,9 +366,7 @@ def _about_agreement(
         if primary is None or one.predictor != primary.name or one.spearman is None:
             continue
         clear = one.spearman.q < CLEAR
-        told = (
-            f"rank correlation {_told(one.spearman)} over {one.models} entries, q = {chance_of_error(one.spearman.q)}"
-        )
+        told = f"rank correlation {_told(one.spearman)} over {one.models} entries, {named_chance('q', one.spearman.q)}"
         other = whole[one.outcome]
         if clear and one.spearman.value > 0 and other.spearman is not None and other.spearman.p < CLEAR:
             yield Finding("good", f"{one.predictor} predicts {one.outcome}: {told}")
@@ -390,6 +389,7 @@ def _about_predictors(
     """For everything that happened, the best other predictor, and whether it is clearly better."""
     for outcome in dict.fromkeys(one.outcome for one in tests):
         own = [one for one in tests if one.outcome == outcome and one.difference is not None]
+        own = [one for one in own if one.models >= FEW_MODELS] or own  # a few entries agree by chance
         if not own or primary is None:
             continue
         best = max(own, key=lambda one: one.difference or 0.0)
@@ -400,7 +400,7 @@ def _about_predictors(
         # q and interval are made in different ways: one alone does not say that it is better
         clear = best.q is not None and best.q < CLEAR and (best.low or 0.0) > 0
         better = COEFFICIENTS.with_interval(best.difference or 0.0, best.low, best.high)
-        told = f"{better}, q = {chance_of_error(best.q or 1.0)}"
+        told = f"{better}, {named_chance('q', best.q or 1.0)}"
         value = (
             ""
             if agreement.spearman is None

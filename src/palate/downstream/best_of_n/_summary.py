@@ -28,7 +28,7 @@ from palate.downstream.best_of_n._expectations import Chooser, Expectations, Exp
 from palate.downstream.best_of_n._results import BestOfNDifference, BestOfNSummary, Choice, Curve, Point, PolicySamples
 from palate.downstream.best_of_n._run import BestOfNSettings
 from palate.records import PalateError
-from palate.report import CLEAR, Finding, chance_of_error, change_with_interval, commonest, count, warnings_first
+from palate.report import CLEAR, Finding, change_with_interval, commonest, count, named_chance, warnings_first
 from palate.runs import LOST, Run, common_fields
 from palate.stats import (
     Estimate,
@@ -333,7 +333,7 @@ def _over_optimised(expectations: Expectations, resamples: Resamples) -> Iterato
                 "warning",
                 f"over-optimised: with {one.name} seeing {one.view} (policy sees {one.policy_view}), the reward keeps "
                 f"rising, but the critic's score is best at k = {peak} and {fall.difference:.3f} lower at k = {top} "
-                f"({fall.low:.3f} to {fall.high:.3f}), q = {chance_of_error(fall.q)}",
+                f"({fall.low:.3f} to {fall.high:.3f}), {named_chance('q', fall.q)}",
             )
 
 
@@ -348,7 +348,7 @@ def _gains(differences: Sequence[BestOfNDifference]) -> Iterator[Finding]:
         if one.q >= CLEAR:
             unclear.setdefault(view, []).append(f"{who} {said}")
             continue
-        text = f"best of {one.one.k} by {who} (policy sees {view}) against random: {said}, q = {chance_of_error(one.q)}"
+        text = f"best of {one.one.k} by {who} (policy sees {view}) against random: {said}, {named_chance('q', one.q)}"
         yield Finding("good" if one.difference > 0 else "warning", text)
     for view, names in unclear.items():
         yield Finding("note", f"No clear difference from random where the policy sees {view}: {'; '.join(names)}")
@@ -362,7 +362,7 @@ def _in_context(differences: Sequence[BestOfNDifference]) -> Iterator[Finding]:
         than = f"the same policy seeing {other.policy_view}"
         if one.about == "in context or best-of-n":
             than = f"best of {other.k} by {other.chooser} seeing {other.view} on samples that saw {other.policy_view}"
-        said = f"{change_with_interval(one)}, q = {chance_of_error(one.q)}"
+        said = f"{change_with_interval(one)}, {named_chance('q', one.q)}"
         clear = "" if one.q < CLEAR else ", not clear"
         text = (
             f"in-context learning alone (policy sees {one.one.policy_view}, one sample) against {than}: {said}{clear}"

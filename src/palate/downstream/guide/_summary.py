@@ -25,10 +25,10 @@ from palate.report import (
     CLEAR,
     Finding,
     Severity,
-    chance_of_error,
     change_with_interval,
     commonest,
     count,
+    named_chance,
     percent,
     warnings_first,
 )
@@ -170,7 +170,7 @@ def _over_alone(texts: Sequence[TextResult]) -> Iterator[Finding]:
         if over.q >= CLEAR:
             unclear.setdefault(one.policy_view, []).append(f"{one.rm} seeing {one.view} at {one.weight:g} {said}")
             continue
-        text = f"{_who(one)}, against the policy alone: {said}, q = {chance_of_error(over.q)}"
+        text = f"{_who(one)}, against the policy alone: {said}, {named_chance('q', over.q)}"
         rose = one.reward_gain is not None and one.reward_gain.value > 0
         if over.difference < 0 and rose:
             text += "; its own reward rose, so the reward is over-optimised"

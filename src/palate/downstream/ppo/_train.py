@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,11 +36,13 @@ from palate.runs import (
     begin_run,
     is_written,
     json_lines,
+    keeping_spent,
     load_models,
     no_progress,
     prompts,
     sample_items,
     set_up,
+    write_report,
 )
 from palate.runs._experiment import DEFAULT_READING
 from palate.views import resolve_views
@@ -139,21 +142,25 @@ def ppo(
     )
     run = _begin(Path(out), settings, trained_on, held_out, group)
     if not all(prompt.item.id in run.lines(HELD_OUT) for prompt in held_out):  # perhaps without its weights by now
-        if not policy_folder(run).exists():
-            trainer = Trainer(learner, trained_on, model, training, seed, group)
-            progress("drawing, rating and learning the next step", 0, 1)
-            heard = on_step or (lambda line, steps: None), say or (lambda what: None)
-            train_or_resume(run, trainer, checkpoint_every, *heard)
-            del trainer
-        untrained, trained = learner.like(learner.name), learner.like(str(policy_folder(run)))
-        del learner
-        gc.collect()  # what was trained with makes room for what is tested
-        if group.is_main:
-            judge_held_out(run, held_out, untrained, trained, model, judge, to_test.builder, progress)
+        with keeping_spent(run.folder) if group.is_main else nullcontext():  # training and test are one start
+            if not policy_folder(run).exists():
+                trainer = Trainer(learner, trained_on, model, training, seed, group)
+                progress("drawing, rating and learning the next step", 0, 1)
+                heard = on_step or (lambda line, steps: None), say or (lambda what: None)
+                train_or_resume(run, trainer, checkpoint_every, *heard)
+                del trainer
+            untrained, trained = learner.like(learner.name), learner.like(str(policy_folder(run)))
+            del learner
+            gc.collect()  # what was trained with makes room for what is tested
+            if group.is_main:
+                judge_held_out(run, held_out, untrained, trained, model, judge, to_test.builder, progress)
     if group.is_main and not keep_policy:
         shutil.rmtree(policy_folder(run), ignore_errors=True)
     group.barrier()
-    return PPO.summarise(run)
+    summary = PPO.summarise(run)
+    if group.is_main and (run.folder / "report.html").exists():  # the page that was written while it was trained
+        write_report(run, summary)
+    return summary
 
 
 def _check(checkpoint_every: int, seed: int) -> None:

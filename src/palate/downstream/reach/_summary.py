@@ -24,7 +24,7 @@ from palate.downstream.reach._arithmetic import (
 from palate.downstream.reach._results import ReachSummary, RewardReach
 from palate.downstream.reach._run import SLOPES, ReachSettings, SlopeLine
 from palate.records import PalateError
-from palate.report import CLEAR, Finding, chance_of_error, commonest, count, figure, figure_interval, warnings_first
+from palate.report import CLEAR, Finding, commonest, count, figure, figure_interval, named_chance, warnings_first
 from palate.runs import LOST, Run, common_fields
 from palate.stats import SHARE, Figure, Floats, PairedTest, Resamples, figures, independent_clusters, paired_tests
 
@@ -236,7 +236,7 @@ def _verdict(one: RewardReach) -> Finding:
         return Finding("warning", f"{one.rm}: no gradient; it rates all texts of a prompt the same, or none of them")
     own, others = (figure(part.difference, sign=True) for part in (one.pays, one.pays_stranger))
     parts = f"{own} and with strangers' rewards {others} critic points per root-nat"
-    said = f"{_with_interval(one.reach)}, q = {chance_of_error(one.reach.q)}; {parts}"
+    said = f"{_with_interval(one.reach)}, {named_chance('q', one.reach.q)}; {parts}"
     if one.reach.q >= CLEAR:
         return Finding(
             "note",

@@ -19,7 +19,7 @@ from palate.downstream.steer._results import Measure, SteerDifference, SteerRow,
 from palate.downstream.steer._run import SteerSettings, guided_part, rated_part, sampled_part
 from palate.evaluation import Ratings
 from palate.records import PalateError
-from palate.report import CLEAR, Finding, chance_of_error, change_with_interval, count, percent, warnings_first
+from palate.report import CLEAR, Finding, change_with_interval, count, named_chance, percent, warnings_first
 from palate.runs import Run, common_fields
 from palate.stats import GAIN, SHARE, Resamples, figures, independent_clusters, paired_tests
 
@@ -237,4 +237,4 @@ def _said(one: SteerDifference) -> str:
 
 
 def _q(one: SteerDifference) -> str:
-    return f"q = {chance_of_error(one.q)}"
+    return named_chance("q", one.q)
