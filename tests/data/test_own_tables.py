@@ -12,6 +12,7 @@ import pytest
 
 from command import palate
 from palate.data import inspect_benchmark, load_benchmark
+from palate.evaluation import evaluate
 from palate.records import Benchmark, PalateError
 
 PAIR = {"prompt": "Tea?", "chosen": "Green.", "rejected": "Black."}
@@ -417,3 +418,18 @@ def test_a_misspelt_column_is_answered_with_the_one_that_was_meant(tmp_path: Pat
     path = written(tmp_path / "prefs.jsonl", [PAIR | {"annotator": "ann"}])
     with pytest.raises(PalateError, match=r"no column 'anotator' for the user\. Did you mean 'annotator'"):
         quietly(f"{path},user=anotator")
+
+
+def test_first_is_what_a_table_lists_first(tmp_path: Path) -> None:
+    rows = [SIDES | {"user_id": f"u{n % 4}", "prompt": f"Tea {n}?", "label": "A"} for n in range(12)]
+    benchmark = quietly(written(tmp_path / "ab.jsonl", rows))
+    assert {item.shown for item in benchmark.comparisons} == {(0, 1)}
+    summary = evaluate(benchmark, ["first"], ["none"], out=tmp_path / "runs")
+    ratings = (Path(summary.run) / "ratings.jsonl").read_text(encoding="utf-8")
+    assert [json.loads(line)["rating"]["scores"] for line in ratings.splitlines()] == [[0, -1]] * 12
+
+
+def test_a_column_has_one_role(tmp_path: Path) -> None:
+    path = written(tmp_path / "ab.jsonl", [SIDES | {"label": "A"}])
+    with pytest.raises(PalateError, match=r"'response_a' cannot be both prompt and response_a.*leave prompt= out"):
+        quietly(f"{path},prompt=response_a,response_a=response_a")

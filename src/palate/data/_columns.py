@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import msgspec
@@ -86,9 +87,8 @@ _TRAITS = set(
     "maritalstatus language nativelanguage firstlanguage locale continent birthyear".split()
 )
 _CATEGORIES = {"category", "topic", "domain", "subset", "subject", "task"}
-_CANONICAL = {"user": "user_id"} | {
-    name: name for name in ("prompt", "chosen", "rejected", "response_a", "response_b", "label")
-}
+_TEXTS = ("prompt", "chosen", "rejected", "response_a", "response_b", "label")
+_CANONICAL = {"user": "user_id"} | {name: name for name in _TEXTS}
 """Names that the documentation gives: taking these is no guess."""
 
 
@@ -228,6 +228,13 @@ class _Search:
             for name in column.split("+") if option == "demographics" else [column]:
                 if name not in self.fields:
                     self.missing(option, name)
+        texts = [(option, self.options[option]) for option in _TEXTS if option in self.options]
+        for (one, column), (other, again) in combinations(texts, 2):
+            if column == again:
+                raise PalateError(
+                    f"{self.source}: column {column!r} cannot be both {one} and {other}. Where responses are whole "
+                    "conversations, leave prompt= out: what both share is the prompt"
+                )
 
     def missing(self, option: str, column: str) -> None:
         advice = f"say which column it is: {self.path},{option}=COLUMN"

@@ -418,7 +418,7 @@ def _read_path(path: Path, options: Options, source: str, *, extras: bool) -> Be
         "users with 'preferences', rows with 'question' and 'profile', or rows with 'chosen' and 'rejected'. For a "
         f"table with other names, say which they are: {path},user=COLUMN,prompt=COLUMN,chosen=COLUMN,rejected=COLUMN; "
         "or, in place of the last two, response_a=COLUMN,response_b=COLUMN with label=COLUMN or with "
-        "score_a=COLUMN,score_b=COLUMN"
+        "score_a=COLUMN,score_b=COLUMN. Leave prompt= out where both responses are whole conversations"
     )
 
 

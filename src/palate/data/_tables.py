@@ -264,6 +264,7 @@ class _Rows:
             group=group and held(group),
             date=moment,
             sequence=None if columns.date else number,
+            shown=None if columns.chosen_first else (0, 1),
         )
         self.draft.comparisons.append((comparison, place))
         _, choices, traits = self.users.setdefault(user_id, (place, array("I"), {}))
