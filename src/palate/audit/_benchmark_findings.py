@@ -327,7 +327,7 @@ def _controls(audit: BenchmarkAudit) -> Iterator[Finding]:
             "points off guessing by luck alone; its interval over users does not show that.",
             "Do not make much of small differences between models that ignore the user.",
         )
-    if not above:
+    if not above and not (audit.artefacts and audit.artefacts.told):
         yield Finding("good", "No control that understands nothing does clearly better than guessing.")
 
 
