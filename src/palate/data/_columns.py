@@ -87,8 +87,8 @@ _TRAITS = set(
     "maritalstatus language nativelanguage firstlanguage locale continent birthyear".split()
 )
 _CATEGORIES = {"category", "topic", "domain", "subset", "subject", "task"}
-_TEXTS = ("prompt", "chosen", "rejected", "response_a", "response_b", "label")
-_CANONICAL = {"user": "user_id"} | {name: name for name in _TEXTS}
+_OF_A_CHOICE = ("prompt", "chosen", "rejected", "response_a", "response_b", "label")
+_CANONICAL = {"user": "user_id"} | {name: name for name in _OF_A_CHOICE}
 """Names that the documentation gives: taking these is no guess."""
 
 
@@ -228,7 +228,7 @@ class _Search:
             for name in column.split("+") if option == "demographics" else [column]:
                 if name not in self.fields:
                     self.missing(option, name)
-        texts = [(option, self.options[option]) for option in _TEXTS if option in self.options]
+        texts = [(option, self.options[option]) for option in _OF_A_CHOICE if option in self.options]
         for (one, column), (other, again) in combinations(texts, 2):
             if column == again:
                 raise PalateError(
