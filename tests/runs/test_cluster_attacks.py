@@ -60,3 +60,32 @@ def test_an_address_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatc
             pass
     with pytest.raises(PalateError, match="write the host and the port"), _connected("ray://head:90000", 1):
         pass
+
+
+TWO_IN_A_ROW = """
+import ray
+from palate.records import PalateError
+from palate.runs import _cluster
+
+_cluster.CONNECT_SECONDS = 1
+try:
+    with _cluster._connected("auto", 1):
+        pass
+except PalateError:
+    pass
+with _cluster._connected("ray", 1) as (_, workers, _):
+    print(workers)
+"""
+
+
+def test_a_cluster_that_was_not_there_spoils_none_that_is_started_after_it(tmp_path: Path) -> None:
+    """In a process that had imported Ray before, with a token at hand."""
+    pytest.importorskip("ray", reason="clusters need .[cluster]")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        here = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        done = subprocess.run(
+            [sys.executable, "-c", TWO_IN_A_ROW], capture_output=True, text=True, check=False,
+            env=here | {"RAY_ADDRESS": address, "RAY_AUTH_TOKEN": "0" * 64},
+        )  # fmt: skip
+    assert done.stdout == "1\n", done.stderr

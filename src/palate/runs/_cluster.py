@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -64,19 +65,19 @@ PASSED_ON = ("PALATE_DATA", "PALATE_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE", "PA
 KEPT = "Everything that was written is kept. Run the same command again to resume."
 
 
-class Work(Generic[TaskType, AnswerType]):
+class Work(ABC, Generic[TaskType, AnswerType]):
     """What workers do with tasks. Each worker has a copy."""
 
     def hired(self) -> None:
         """Called once in every worker, before its first task."""
 
+    @abstractmethod
     def note(self, task: TaskType) -> str:
         """The file in `--out` in which a worker says how far it is, as long as it is at this task."""
-        raise NotImplementedError
 
+    @abstractmethod
     def do(self, task: TaskType, progress: Progress) -> AnswerType:
         """Do or resume one task."""
-        raise NotImplementedError
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -571,7 +572,9 @@ def _connected(cluster: str, workers: int | None) -> Iterator[tuple[Any, int, bo
         )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody asked for network use
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")  # of workers that died, on standard output; read on import
-    if cluster != "ray" and _has_token():  # Ray itself would not show it to a cluster that is there already
+    if cluster != "ray" and "ray" not in sys.modules and _has_token():
+        # Ray itself would not show it to a cluster that is there already. It reads this on import: set later, it would
+        # hold for the processes that Ray starts and not for this one, which they then refuse.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     ray = _require_ray()
     if ray.is_initialized():
