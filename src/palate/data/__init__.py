@@ -25,7 +25,7 @@ from palate.data._published import is_nobody
 from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
 from palate.data._summary import BenchmarkSummary, summarise
 from palate.data._unpack import too_large, unpack, unpacked_limit
-from palate.data._wire import json_schemas, normalise_date, table_date
+from palate.data._wire import DAY_FIRST, MONTH_FIRST, SlashedDays, json_schemas, normalise_date, table_date
 
 __all__ = [
     "CARD",
@@ -48,6 +48,7 @@ __all__ = [
     "Repository",
     "Row",
     "SameTexts",
+    "SlashedDays",
     "Visible",
     "Vote",
     "check_benchmark",

@@ -34,6 +34,9 @@ class Location(msgspec.Struct, gc=False, frozen=True):
     file: str
     line: int | None = None
 
+    def __str__(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing wrong with a benchmark: an error makes it unusable, a warning makes it mislead.
@@ -49,9 +52,8 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str
 
     def __str__(self) -> str:
-        where = self.file if self.line is None else f"{self.file}:{self.line}"
         field = f"field {self.field!r}: " if self.field else ""
-        return f"{where}: {field}{self.message}"
+        return f"{Location(self.file, self.line)}: {field}{self.message}"
 
 
 class FieldError(Exception):
