@@ -13,8 +13,8 @@ import io
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import chain, islice
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 
 import msgspec

@@ -29,9 +29,11 @@ from palate.data._wire import DAY_FIRST, MONTH_FIRST, SlashedDays, json_schemas,
 
 __all__ = [
     "CARD",
+    "DAY_FIRST",
     "HELD",
     "HUB",
     "LOADERS",
+    "MONTH_FIRST",
     "SEPARATORS",
     "BenchmarkSummary",
     "Digests",

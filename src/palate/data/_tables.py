@@ -65,7 +65,7 @@ def read_table(
     files, path = list(files), path or source.split(",")[0]
     found = find_columns(_fields(files), options, path, source)
     columns, guessed = found.columns, list(found.guessed)
-    left_alone = []
+    left_alone: list[str] = []
     if columns.date is None:
         day, order, left_alone = _time_column(
             files, times(_fields(files), set(columns.options.values())), columns, path
@@ -139,7 +139,7 @@ def _time_column(
             slashed[name].see(row.get(name), place)
             if not _is_time(row.get(name)):
                 values.append(row.get(name))
-    left_alone = []
+    left_alone: list[str] = []
     for name, values in odd.items():
         try:
             order = columns.days or slashed[name].order(name, _days_option(path, name))
@@ -336,7 +336,7 @@ def _judgements(placed: Sequence[tuple[Comparison, Location]], numbers: array[in
 
 
 def _is_time(value: object, days: str = DAY_FIRST) -> bool:
-    """A day or a moment, in either order. A bare number does not count: it may be a year, a duration or a count of seconds."""
+    """A day or a moment, whatever is first. A bare number does not count: it may be a year, a duration or seconds."""
     try:
         return not isinstance(value, int) and len(_moment(value, "date", days)) > len("2023-05")
     except FieldError:
