@@ -10,23 +10,27 @@ import csv
 import gzip
 import hashlib
 import io
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
 from palate.build._dump import file_fingerprint, votes
 from palate.build._entries import Entry, Progress, Take
-from palate.data import DAY_FIRST, MONTH_FIRST, SEPARATORS, SlashedDays, separator, table_date, text_key
+from palate.data import DAY_FIRST, MONTH_FIRST, SEPARATORS, SlashedDays, not_utf8, separator, table_date, text_key
 from palate.records import PalateError, unknown_name
 
 Row = Mapping[str, object]
 LONGEST_LINE = 1 << 24
 """In characters."""
+_ESCAPED = re.compile("[\udc80-\udcff]")
+"""A byte that is not UTF-8."""
 TRUE, FALSE = frozenset("true yes y 1 accepted x".split()), frozenset(["", "false", "no", "n", "0", "null", "none"])
 TABLE_COLUMNS = ("user", "date", "question", "question_id", "details", "answer", "accepted", "score", "category")
 FORUM_COLUMNS = ("id", "user", "date", "text", "reply_to", "thread", "title", "accepted", "score", "category")
@@ -65,12 +69,15 @@ class Rows:
         except ValueError:
             raise PalateError(f"{place}: {word!r} is not a date; write 2023-05-14 or 2023-05-14T20:11:00Z") from None
 
+    def _text(self, raw: BinaryIO, errors: str = "strict") -> io.TextIOWrapper:
+        stream = gzip.GzipFile(fileobj=raw) if self.path.suffix == ".gz" else raw
+        return io.TextIOWrapper(stream, encoding="utf-8-sig", newline="", errors=errors)
+
     def __iter__(self) -> Iterator[tuple[int, Row, int]]:
         """Each with its line and how many bytes of the file are read."""
         try:
             with self.path.open("rb") as raw:
-                stream = gzip.GzipFile(fileobj=raw) if self.path.suffix == ".gz" else raw
-                text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+                text = self._text(raw)
                 rows = _csv(text) if {".csv", ".tsv"} & set(self.path.suffixes) else _json_lines(text)
                 for line, row in rows:
                     missing = [self._names[name] for name in self._needed if self._names[name] not in row]
@@ -79,7 +86,10 @@ class Rows:
                         raise PalateError(f"{self.path}, line {line}: no column {missing[0]!r}. {hint}")
                     yield line, {name: row[own] for name, own in self._names.items() if own in row}, raw.tell()
         except UnicodeDecodeError as error:
-            raise PalateError(f"{self.path}: it is not UTF-8 ({error.reason}); save it as UTF-8") from None
+            with self.path.open("rb") as raw:
+                lines = enumerate(_lines(self._text(raw, errors="surrogateescape")), start=1)
+                line = next(number for number, text in lines if _ESCAPED.search(text))
+            raise PalateError(f"{self.path}, line {line}: {not_utf8(error, str(self.path))}") from None
         except (EOFError, zlib.error, gzip.BadGzipFile, csv.Error) as error:
             raise PalateError(f"{self.path}: it is damaged or cut off ({error})") from None
         except OSError as error:

@@ -13,7 +13,7 @@ from palate.data._deidentify import (
     scrub,
 )
 from palate.data._digests import Digests, digest_of
-from palate.data._draft import Fault, Location
+from palate.data._draft import Fault, Location, not_utf8
 from palate.data._files import SEPARATORS, Row, read_rows, separator
 from palate.data._folder import is_folder_format, write_benchmark
 from palate.data._history import History, Item, Visible, responses_of
@@ -71,6 +71,7 @@ __all__ = [
     "look_up",
     "mark_of",
     "normalise_date",
+    "not_utf8",
     "pairs_from_completions",
     "picked",
     "private_sentences",

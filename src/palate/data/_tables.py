@@ -39,6 +39,8 @@ NOBODY = "nobody-"
 MOST_HELD = 2**24
 """Characters of texts that are held in memory; a larger table stays on the disk."""
 _MESSAGES = re.compile(r"""\s*\[\s*\{\s*["'](?:role|content)["']""")
+_GRADE = re.compile("bad|good|neither", re.IGNORECASE)
+"""In a label that says more than a tie does: whether both responses are good or bad."""
 _LAST_ANSWER = "\n\nAssistant:"
 _MISSING = frozenset(["n/a", "#n/a", "nan", "null", "<na>"])
 """What programs write for a missing value. `NA` and `none` are not here: they may be a country and an answer."""
@@ -189,7 +191,9 @@ class _Rows:
         """By trait: users who have another value in an earlier row."""
         self.missing: dict[str, tuple[str, Location]] = {}
         """Users whose id is what programs write for a missing value."""
-        self.ties = self.twice = 0
+        self.twice = 0
+        self.ties = Counter[str]()
+        """Labels of rows that prefer neither response."""
         self.seen: set[bytes] = set()
         self.unknown = Counter[str]()
         """Labels whose meaning is not known, each with its rows."""
@@ -222,7 +226,10 @@ class _Rows:
         if self.twice:
             self._left_out(f"rows that are there twice, with the same time, left out: {self.twice:,}")
         if self.ties:
-            self._left_out(f"ties, which prefer neither response, left out: {self.ties:,}", self.columns.label)
+            graded = Counter({label: number for label, number in self.ties.items() if _GRADE.search(label)})
+            among = f", among them {counted(graded)}" if graded else ""
+            note = f"ties, which prefer neither response, left out: {self.ties.total():,}{among}"
+            self._left_out(note, self.columns.label)
 
     def _is_there(self, row: Row) -> bool:
         """Whether bad rows are skipped and this one was there before, to the letter and to the time.
@@ -240,7 +247,7 @@ class _Rows:
     def _skip(self, faults: Sequence[Fault]) -> None:
         """Leave out the rows that cannot be used, unless these are most: then it is the reading that is wrong."""
         draft = self.draft
-        rows = len(faults) + len(draft.comparisons) + self.ties
+        rows = len(faults) + len(draft.comparisons) + self.ties.total()
         if len(faults) > rows / 2:
             message = f"bad={SKIP} would leave out {len(faults):,} of {rows:,} rows; look at the columns and labels"
             draft.faults += [*faults, error(self.table, None, message)]
@@ -271,8 +278,10 @@ class _Rows:
         moment = _moment(row.get(columns.date), columns.date, columns.days) if columns.date else None
         moment = moment and held(moment)
         if preferred == TIE:
-            self.ties += 1
+            self.ties[str(row.get(columns.label or "")).strip()] += 1
             return
+        if columns.chosen_first and not responses[0].strip():
+            raise FieldError(columns.first, "is empty, so nothing was chosen")
         if responses[0] == responses[1]:
             raise FieldError(columns.second, f"is the same text as {columns.first!r}, so nothing was chosen")
         category, group = (_optional(row.get(name)) if name else None for name in (columns.category, columns.group))
