@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
 import sys
 import warnings
 from datetime import UTC, datetime
@@ -143,15 +144,13 @@ def test_dates_with_slashes_are_read_as_the_whole_column_says(
 def test_dates_with_slashes_that_do_not_tell_the_day_are_refused(tmp_path: Path) -> None:
     rows = [row | {"date": day} for row, day in zip(ROWS, ["1/2/2025", "3/4/2025", "5/6/2025"], strict=True)]
     path = jsonl(tmp_path / "prefs.jsonl", rows)
-    with pytest.raises(
-        PalateError, match=r"jsonl:1: column 'date' holds '1/2/2025', and no row tells .*days=day-first"
-    ):
+    with pytest.raises(PalateError, match=r"'date' holds '1/2/2025' \(.*jsonl:1\), and no row tells .*days=day-first"):
         load_benchmark(f"{path},user=who,date=date")
     with pytest.warns(UserWarning, match="no row tells whether .* choices count as made in the order of the rows"):
         assert [item.sequence for item in load_benchmark(f"{path},user=who").comparisons] == [0, 1, 2]
     rows[1]["date"], rows[2]["date"] = "13/4/2025", "5/16/2025"
     jsonl(path, rows)
-    with pytest.raises(PalateError, match=r"jsonl:2: .*'13/4/2025' here, and the month first in '5/16/2025' .*jsonl:3"):
+    with pytest.raises(PalateError, match=r"day first in '13/4/2025' .*jsonl:2.* month first in '5/16/2025' .*jsonl:3"):
         load_benchmark(f"{path},user=who,date=date,bad=skip")
     with pytest.raises(PalateError, match="jsonl:3: field 'date': '5/16/2025' is not a date"):
         load_benchmark(f"{path},user=who,date=date,days=day-first")
@@ -165,6 +164,27 @@ def test_a_column_of_dates_that_palate_cannot_read_is_not_to_be_skipped_row_by_r
     said = [fault.message for fault in check_benchmark(spec) if "'day'" in fault.message]
     assert len(said) == 1 and "2 of 3 rows" in said[0] and "'14 March 2024'" in said[0] and "write dates as" in said[0]
     assert "bad=skip" not in said[0]
+
+
+def test_a_row_whose_chosen_response_is_empty_is_a_bad_row(tmp_path: Path) -> None:
+    path = tmp_path / "prefs.csv"
+    path.write_text("user,prompt,chosen,rejected\nann,Tea?,Green.,Black.\nann,Cake?, ,Two.\nbob,Tea?,Black.,Green.\n")
+    with pytest.raises(PalateError, match=r"prefs\.csv:3: field 'chosen': is empty, so nothing was chosen"):
+        load_benchmark(path)
+    skipped = load_benchmark(f"{path},bad=skip")
+    assert len(skipped.comparisons) == 2 and skipped.card.notes == ("rows that cannot be used, left out: 1",)
+
+
+def test_a_file_that_is_not_utf_8_is_said_with_a_line_and_a_command(tmp_path: Path) -> None:
+    path = tmp_path / "prefs.csv"
+    for encoding in ("cp1252", "utf-16"):
+        path.write_bytes("user,prompt,chosen,rejected\nann,Café?,Grün.,Black.\n".encode(encoding))
+        line = 2 if encoding == "cp1252" else 1
+        with pytest.raises(PalateError, match=rf"prefs.csv:{line}: not UTF-8 text \(byte 0x.*python -c") as refused:
+            load_benchmark(path)
+        code = str(refused.value).partition('python -c "')[2].removesuffix('"')
+        subprocess.run([sys.executable, "-c", code], check=True)
+        assert load_benchmark(tmp_path / "prefs-utf8.csv").comparisons[0].prompt == "Café?"
 
 
 def test_a_table_without_prompts_says_so_once(tmp_path: Path) -> None:

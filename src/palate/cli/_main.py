@@ -14,6 +14,7 @@ from cyclopts import App, CoercionError, CycloptsError, Group, MissingArgumentEr
 from palate import __version__
 from palate.cli._arguments import Verbosity, config_file, models_run, read_arguments
 from palate.cli._examples import EVERY_COMMAND, examples_of
+from palate.cli._lines import in_lines
 from palate.records import (
     PalateError,
     command_line,
@@ -304,7 +305,7 @@ def _one_line(
 ) -> str:
     """A warning of palate's own as palate says everything; of another package as Python does."""
     if Path(__file__).parents[1] in Path(filename).parents:
-        return printable(with_addresses(f"palate: {message}\n"))
+        return in_lines(printable(with_addresses(f"palate: {message}\n")), sys.stderr)
     return printable(f"{filename}:{lineno}: {category.__name__}: {message}\n")
 
 
@@ -320,4 +321,4 @@ def _fail(message: str) -> None:
 
 def _say(message: str) -> None:
     """On standard error; a message may quote an id or a line of somebody's file."""
-    print(printable(with_addresses(f"palate: {message}")), file=sys.stderr)  # noqa: T201
+    print(in_lines(printable(with_addresses(f"palate: {message}")), sys.stderr), file=sys.stderr)  # noqa: T201

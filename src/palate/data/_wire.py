@@ -317,16 +317,14 @@ class SlashedDays:
         orders = [order for order in (DAY_FIRST, MONTH_FIRST) if order in self._seen]
         if len(orders) == 1:
             return orders[0]
-        shown = [(str(place), repr(value)) for value, place in (self._seen[order] for order in orders or [""])]
+        shown = [f"{value!r} ({place})" for value, place in (self._seen[order] for order in orders or [""])]
         if orders:
-            (day, one), (month, other) = shown
             raise PalateError(
-                f"{day}: column {column!r} has the day first in {one} here, and the month first in {other} ({month}). "
-                "Write all dates alike, such as 2025-11-03"
+                f"column {column!r} has the day first in {shown[0]} and the month first in {shown[1]}. Write all dates "
+                "alike, such as 2025-11-03"
             )
-        [(place, one)] = shown
         raise PalateError(
-            f"{place}: column {column!r} holds {one}, and no row tells whether the day or the month is first, since no "
+            f"column {column!r} holds {shown[0]}, and no row tells whether the day or the month is first, since no "
             f"number is above 12. Say which: {how_to_say}"
         )
 
