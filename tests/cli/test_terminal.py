@@ -93,6 +93,7 @@ class TestErrors:
         lines = wrapped(text, 12)
         assert lines.split() == text.split()
         assert "`palate runs`" in lines or "`palate runs`" not in text
+        assert wrapped(text, len(text)) == "\n".join(line.rstrip() for line in text.split("\n"))
 
 
 def test_a_view_of_several_parts_is_broken_between_them(

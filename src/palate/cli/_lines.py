@@ -10,8 +10,8 @@ from palate.cli._examples import EXAMPLES
 
 _COMMAND = rf"(?:palate (?:{'|'.join(dict.fromkeys(name.split()[0] for name in EXAMPLES))})|pip install|python -c)\b"
 _PIECE = r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s"'])+"""
-_UNIT = re.compile(rf"`[^`\n]+`\S*|{_COMMAND}(?:{_PIECE})?(?:(?<![.,;:)`]) {_PIECE})*|\S+")
-"""A word; or what is to be copied whole: between backticks, or a command up to the end of its clause."""
+_UNIT = re.compile(rf"(`[^`\n]+`\S*|{_COMMAND}(?:{_PIECE})?(?:(?<![.,;:)`]) {_PIECE})*|\S+)(\s*)")
+"""A word, or what is to be copied whole: between backticks, or a command up to the end of its clause; and the space."""
 
 
 def in_lines(text: str, stream: TextIO) -> str:
@@ -33,12 +33,13 @@ def wrapped(text: str, width: int) -> str:
     lines: list[str] = []
     for line in text.split("\n"):
         indent = line[: len(line) - len(line.lstrip())]
-        row = ""
-        for unit in _UNIT.findall(line):
-            if row and len(indent + row) + 1 + len(unit) > width:
+        row = gap = ""
+        for unit, space in _UNIT.findall(line):
+            if row and len(indent + row + gap + unit) > width:
                 lines.append(indent + row)
                 row = unit
             else:
-                row = f"{row} {unit}" if row else unit
-        lines.append(indent + row)
+                row += gap + unit
+            gap = space
+        lines.append((indent + row).rstrip())
     return "\n".join(lines)
