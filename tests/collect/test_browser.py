@@ -310,3 +310,53 @@ def test_a_page_loaded_again_without_a_network_says_that_answers_are_safe(visit:
     page.reload()
     expect(page.get_by_role("heading")).to_have_text("The network is away")
     expect(page.get_by_text("Your answers are safe")).to_be_visible()
+
+
+@pytest.mark.parametrize("visit", ["survey"], indirect=True)
+def test_answers_that_wait_for_one_person_are_not_sent_as_those_of_the_next_at_the_same_browser(visit: Any) -> None:
+    lab = visit()
+    links = [invite(lab.made.store, lab.made.keys)[0].path for _ in range(2)]
+
+    def come(path: str) -> Page:
+        page: Page = lab.context.new_page()
+        page.goto(lab.server.address + path)
+        if page.get_by_role("checkbox", name="agree").count():
+            page.get_by_role("checkbox").check()
+            page.get_by_role("button", name="Start").click()
+        expect(page.locator("#survey")).to_be_visible()
+        return page
+
+    def given() -> list[tuple[str, object]]:
+        return [(one.question, one.value) for one in lab.made.store.collected(lab.made.project).survey]
+
+    first = come(links[0])
+    lab.context.set_offline(True)
+    first.get_by_label("30 to 44").check()
+    expect(first.locator("#state")).to_contain_text("Offline")
+    first.close()
+    lab.context.set_offline(False)
+
+    second = come(links[1])
+    expect(second.get_by_label("30 to 44")).not_to_be_checked()
+    second.get_by_label("work", exact=True).check()
+    expect(second.locator("#state")).to_have_text("Saved")
+    assert given() == [("uses", ["work"])]
+    second.close()
+
+    first = come(links[0])
+    expect(first.get_by_label("30 to 44")).to_be_checked()
+    expect(first.locator("#state")).to_have_text("Saved")
+    people = {one.participant: one.value for one in lab.made.store.collected(lab.made.project).survey}
+    assert sorted(map(str, people.values())) == ["30 to 44", "['work']"]
+
+
+@pytest.mark.parametrize("visit", ["survey"], indirect=True)
+def test_an_answer_is_sent_where_the_browser_keeps_nothing(visit: Any) -> None:
+    full = visit()
+    full.context.add_init_script(
+        "Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError'); };"
+    )
+    page = full.start()
+    page.get_by_label("30 to 44").check()
+    expect(page.locator("#state")).to_have_text("Saved")
+    assert [one.value for one in full.made.store.collected(full.made.project).survey] == ["30 to 44"]

@@ -168,6 +168,7 @@ class Context:
             release=self.release,
             consent_html=show(self.project.consent.text, markdown=True),
             withdraw=f"/withdraw/{self.keys.withdrawal(who.participant)}" if who else None,
+            queue=self.keys.sign("queue", who.participant)[:16] if who else None,
             **values,
         )
         return HTMLResponse(text, code)

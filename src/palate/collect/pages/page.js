@@ -1,23 +1,24 @@
 "use strict";
 // Every answer goes into a queue in this browser first, and leaves it when the server says that it is on disk. The queue
-// survives reloads and lost networks; an event keeps its id, so that sending it twice changes nothing.
+// survives reloads and lost networks; an event keeps its id, so that sending it twice changes nothing. Each person has a
+// queue of their own: whoever comes next at the same browser must not send the answers of the one before.
 const palate = (() => {
   const csrf = document.querySelector('meta[name="csrf"]')?.content ?? "";
-  const KEY = "palate-queue";
+  const KEY = `palate-queue-${document.querySelector('meta[name="queue"]')?.content ?? ""}`;
   const BATCH = 50;
   const LONGEST_WAIT = 30000;
-  let memory = [];
+  let memory = null;   // the queue, where the browser cannot keep it
   let sending = null;
   let wait = 1000;
   let timer = 0;
   const listeners = [];
 
   function read() {
-    try { return JSON.parse(localStorage.getItem(KEY) ?? "[]"); } catch { return memory; }
+    if (memory) return memory;
+    try { return JSON.parse(localStorage.getItem(KEY) ?? "[]"); } catch { return []; }
   }
   function write(queue) {
-    memory = queue;
-    try { localStorage.setItem(KEY, JSON.stringify(queue)); } catch { /* storage is forbidden or full: memory serves */ }
+    try { localStorage.setItem(KEY, JSON.stringify(queue)); memory = null; } catch { memory = queue; }
   }
   function show(text, waiting) {
     const state = document.getElementById("state");
