@@ -440,3 +440,38 @@ def test_a_column_has_one_role(tmp_path: Path) -> None:
     path = written(tmp_path / "ab.jsonl", [SIDES | {"label": "A"}])
     with pytest.raises(PalateError, match=r"'response_a' cannot be both prompt and response_a.*leave prompt= out"):
         quietly(f"{path},prompt=response_a,response_a=response_a")
+
+
+@pytest.mark.parametrize("name", ["prefs.csv", "prefs.tsv", "prefs.parquet"])
+def test_two_columns_of_one_name_are_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    head, row = ["user", "prompt", "chosen", "rejected", "chosen"], ["ann", "Tea?", "Green.", "Black.", "White."]
+    if name.endswith(".parquet"):
+        pyarrow.parquet.write_table(pyarrow.Table.from_arrays([[value] for value in row], names=head), path)
+    else:
+        mark = "\t" if name.endswith(".tsv") else ","
+        path.write_text(f"{mark.join(head)}\n{mark.join(row)}\n")
+    with pytest.raises(PalateError, match="more than one column is named 'chosen'"):
+        load_benchmark(path)
+
+
+def test_columns_that_differ_in_case_alone_are_refused_where_either_could_be_meant(tmp_path: Path) -> None:
+    path = tmp_path / "prefs.csv"
+    path.write_text("user,prompt,chosen,rejected,Chosen\nann,Tea?,Green.,Black.,White.\n")
+    with pytest.raises(PalateError, match="'chosen' and 'Chosen' could each be the chosen"):
+        load_benchmark(path)
+    assert quietly(f"{path},chosen=chosen").comparisons[0].chosen == "Green."
+
+
+def test_columns_without_a_name_may_be_there_more_than_once(tmp_path: Path) -> None:
+    (tmp_path / "prefs.csv").write_text("user,prompt,chosen,rejected,,\nann,Tea?,Green.,Black.,,\n")
+    assert len(quietly(tmp_path / "prefs.csv").comparisons) == 1
+
+
+@pytest.mark.parametrize("other", ["ann ", "Ann", "ＡＮＮ", "a\u0301nn"])
+def test_two_users_who_may_be_one_are_named(other: str, tmp_path: Path) -> None:
+    first = "\u00e1nn" if other.startswith("a\u0301") else "ann"
+    path = written(tmp_path / "prefs.jsonl", [PAIR | {"user_id": first}, PAIR | {"user_id": other}])
+    assert f"{other!r}: as the id of another user" in told(path)
+    with pytest.warns(UserWarning, match="as the id of another user"):
+        load_benchmark(path)

@@ -23,7 +23,17 @@ import msgspec
 
 from palate.build._dump import file_fingerprint, votes
 from palate.build._entries import Entry, Progress, Take
-from palate.data import DAY_FIRST, MONTH_FIRST, SEPARATORS, SlashedDays, not_utf8, separator, table_date, text_key
+from palate.data import (
+    DAY_FIRST,
+    MONTH_FIRST,
+    SEPARATORS,
+    SlashedDays,
+    not_utf8,
+    refuse_repeated,
+    separator,
+    table_date,
+    text_key,
+)
 from palate.records import PalateError, unknown_name
 
 Row = Mapping[str, object]
@@ -78,7 +88,7 @@ class Rows:
         try:
             with self.path.open("rb") as raw:
                 text = self._text(raw)
-                rows = _csv(text) if {".csv", ".tsv"} & set(self.path.suffixes) else _json_lines(text)
+                rows = _csv(text, str(self.path)) if {".csv", ".tsv"} & set(self.path.suffixes) else _json_lines(text)
                 for line, row in rows:
                     missing = [self._names[name] for name in self._needed if self._names[name] not in row]
                     if missing:
@@ -104,12 +114,13 @@ def _lines(text: io.TextIOWrapper) -> Iterator[str]:
         yield line
 
 
-def _csv(text: io.TextIOWrapper) -> Iterator[tuple[int, Row]]:
+def _csv(text: io.TextIOWrapper, file: str) -> Iterator[tuple[int, Row]]:
     csv.field_size_limit(LONGEST_LINE)
     lines = _lines(text)
     head = list(islice(lines, 1))
     mark = separator(lambda: head)
     reader = csv.DictReader(chain(head, lines), delimiter=mark)
+    refuse_repeated(file, reader.fieldnames or ())
     for row in reader:
         if None in row or None in row.values():
             advice = f"quote texts that hold {SEPARATORS[mark]}"

@@ -14,7 +14,7 @@ from palate.data._deidentify import (
 )
 from palate.data._digests import Digests, digest_of
 from palate.data._draft import Fault, Location, not_utf8
-from palate.data._files import SEPARATORS, Row, read_rows, separator
+from palate.data._files import SEPARATORS, Row, read_rows, refuse_repeated, separator
 from palate.data._folder import is_folder_format, write_benchmark
 from palate.data._history import History, Item, Visible, responses_of
 from palate.data._hub import CARD, HUB, HubRefusalError, Repository, look_up, mark_of, upload
@@ -79,6 +79,7 @@ __all__ = [
     "pseudonymise",
     "questions",
     "read_rows",
+    "refuse_repeated",
     "responses_of",
     "scrub",
     "separator",

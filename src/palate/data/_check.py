@@ -11,7 +11,7 @@ from statistics import fmean
 
 import msgspec
 
-from palate.data._draft import BenchmarkDraft, Fault, Location, error, gathered, integrity, warning
+from palate.data._draft import BenchmarkDraft, Fault, Location, error, gathered, integrity, spelt_alike, warning
 from palate.data._history import History
 from palate.data._load import read_draft
 from palate.data._same_text import text_key
@@ -74,6 +74,7 @@ def _people(draft: BenchmarkDraft) -> Iterator[Fault]:
     items = Counter(item.user_id for item, _ in draft.items())
     bare = [(user.id, place) for user, place in draft.users if not (user.posts or user.judgements)]
     unused = [(user.id, place) for user, place in draft.users if user.id not in items]
+    yield from spelt_alike(draft)
     yield from gathered(bare, None, "user without history, so nothing to be personal with")
     yield from gathered(unused, None, "user without a comparison or completion")
     if len(draft.users) == 1:

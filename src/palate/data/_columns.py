@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import msgspec
@@ -395,12 +395,14 @@ def _them(names: Sequence[str]) -> str:
 
 
 def _pairs(known: Iterable[tuple[str, str]], fields: Collection[str]) -> list[tuple[str, str]]:
-    """Every pair of usual names that the fields hold."""
-    by_name: dict[str, str] = {plain(field): field for field in fields}
-    return [(by_name[one], by_name[other]) for one, other in known if one in by_name and other in by_name]
+    """Every pair of usual names that the fields hold; names may differ in case and spaces alone."""
+    by_name: dict[str, list[str]] = {}
+    for field in fields:
+        by_name.setdefault(plain(field), []).append(field)
+    return [pair for one, other in known for pair in product(by_name.get(one, ()), by_name.get(other, ()))]
 
 
 def times(fields: Iterable[str], taken: Collection[str]) -> list[str]:
     """Columns that sound like a time, the likeliest first."""
-    there = {plain(field): field for field in fields if field not in taken}
-    return [there[name] for name in TIMES if name in there]
+    free = [field for field in fields if field not in taken]
+    return [field for name in TIMES for field in free if plain(field) == name]

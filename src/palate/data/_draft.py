@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -266,6 +267,20 @@ def integrity(draft: BenchmarkDraft) -> list[Fault]:
     if not (draft.comparisons or draft.completions or draft.faults):
         faults.append(error(Location(draft.source), None, "holds no comparison and no completion; add some"))
     return faults
+
+
+def spelt_alike(draft: BenchmarkDraft) -> Iterator[Fault]:
+    """Users whose ids differ in nothing that people see or mean: each then lacks the history of the other."""
+    first: dict[str, User] = {}
+    alike: list[tuple[str, Location]] = []
+    for user, place in draft.users:
+        earlier = first.setdefault(" ".join(unicodedata.normalize("NFKC", user.id).casefold().split()), user)
+        if earlier.id != user.id:
+            alike.append((user.id, place))
+    message = (
+        "as the id of another user but for case, spaces or accents' encoding; write it alike if both are one person"
+    )
+    return gathered(alike, "user_id", message)
 
 
 def _repeated(field: str, placed: Sequence[tuple[User | Comparison | Completion, Location]]) -> list[Fault]:

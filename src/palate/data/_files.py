@@ -6,7 +6,8 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -156,6 +157,7 @@ def _csv_rows(path: Path, faults: list[Fault], bad_rows: list[Fault]) -> Iterato
         columns = next(reader, [])
         if not columns:
             faults.append(error(Location(file), None, "the file is empty; it needs a line of column names"))
+        refuse_repeated(file, columns)
         before = reader.line_num
         for values in reader if columns else ():
             first, before = before + 1, reader.line_num  # a text with line breaks takes several lines
@@ -166,6 +168,15 @@ def _csv_rows(path: Path, faults: list[Fault], bad_rows: list[Fault]) -> Iterato
                 bad_rows.append(error(Location(file, first), None, message))
     except csv.Error as problem:
         faults.append(error(Location(file, reader.line_num), None, f"broken CSV ({problem})"))
+
+
+def refuse_repeated(file: str, columns: Sequence[str]) -> None:
+    """Two columns of one name cannot be told apart. Columns without a name are nothing that anybody asks for."""
+    if again := [name for name, count in Counter(columns).items() if name and count > 1]:
+        named = ", ".join(map(repr, again))
+        raise PalateError(
+            f"{file}: more than one column is named {named}, so palate cannot tell which is meant; rename"
+        )
 
 
 def separator(lines: Callable[[], Iterable[str]]) -> str:
@@ -196,6 +207,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[Row, Location]]:
         if size > (limit := unpacked_limit(path.stat().st_size)):
             raise too_large(path, limit)
         with pyarrow.parquet.ParquetFile(path) as file:
+            refuse_repeated(name, file.schema_arrow.names)
             for batch in file.iter_batches(_ROWS):
                 columns = [_values(column) for column in batch.columns]
                 for number, values in enumerate(zip(*columns, strict=True), start=before + 1):
