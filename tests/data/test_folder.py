@@ -57,6 +57,33 @@ def test_responses_with_the_index_preferred_keep_their_order(tmp_path: Path) -> 
     assert (item.id, item.chosen, item.rejected, item.shown) == ("7", "c", ("a", "b"), (1, 0, 2))
 
 
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"responses": ["A skiff.", "A liner."], "preferred": 1}, "chosen"),
+        ({"responses": ["A canoe.", "A liner."], "preferred": 0}, "chosen"),
+        ({"prompt": "Which train?"}, "prompt"),
+    ],
+)
+def test_a_row_that_says_one_thing_twice_must_not_contradict_itself(
+    more: dict[str, object], field: str, tmp_path: Path
+) -> None:
+    assert f"comparisons.jsonl:1: field {field!r}: says" in complaint(folder(tmp_path, [USER], [ROW | more]))
+
+
+def test_a_row_may_say_one_choice_in_both_ways(tmp_path: Path) -> None:
+    row = ROW | {"prompt": ROW["question"], "responses": ["A liner.", "A skiff."], "preferred": 1}
+    assert load_benchmark(folder(tmp_path, [USER], [row])).comparisons[0].chosen == "A skiff."
+
+
+def test_a_judgement_must_not_contradict_itself(tmp_path: Path) -> None:
+    past = {"prompt": "?", "response_A": "a", "response_B": "b", "chosen_response": "A", "responses": ["a", "b"]}
+    said = complaint(folder(tmp_path, [USER | {"preferences": [past | {"preferred": 1}]}], [ROW]))
+    assert "users.jsonl:1: field 'preferences[0].chosen_response': says another choice" in said
+    made = load_benchmark(folder(tmp_path, [USER | {"preferences": [past | {"preferred": 0}]}], [ROW]))
+    assert made.users["ann"].judgements[0].preferred == 0
+
+
 def test_demographics_become_text(tmp_path: Path) -> None:
     facts = {"age": 35, "rows": True, "weight": 70.5, "interests": ["tea", 7], "region": None}
     user = load_benchmark(folder(tmp_path, [USER | {"demographics": facts}], [ROW])).users["ann"]

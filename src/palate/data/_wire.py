@@ -6,6 +6,7 @@ Each type knows how to become its record (`record()`), and raises FieldError whe
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -28,6 +29,7 @@ _YEAR_LAST = re.compile(r"(\d{1,2})([./])(\d{1,2})\2(\d{4})(.*)", re.ASCII)
 """As in 14.5.2023, where the day is first, and 5/14/2023, where no single date tells."""
 _CLOCK = re.compile(r"[ T](\d{1,2})(:.*?)(?: ?([ap])m)?", re.ASCII | re.IGNORECASE)
 """As in 9:05 and 9:05:33 PM."""
+TWICE = "says another choice than responses and preferred; give the choice once"
 Schema = dict[str, object]
 _PROMPT: Schema = {"anyOf": [{"required": ["question"]}, {"required": ["prompt"]}]}
 _CHOICE: Schema = {"anyOf": [{"required": ["chosen", "rejected"]}, {"required": ["responses", "preferred"]}]}
@@ -93,7 +95,12 @@ class WirePreference(Wire):
         if self.responses is not None:
             if self.preferred is None:
                 raise FieldError(f"{field}.preferred", "is missing; give the index of the response preferred")
+            if self.chosen_response is not None and not _alike((self.responses, self.preferred), self._of_two(field)):
+                raise FieldError(f"{field}.chosen_response", TWICE)
             return tuple(self.responses), self.preferred
+        return self._of_two(field)
+
+    def _of_two(self, field: str) -> tuple[tuple[str, ...], int]:
         if self.response_A is None or self.response_B is None or self.chosen_response is None:
             raise FieldError(field, "needs response_A, response_B and chosen_response, or responses and preferred")
         return (self.response_A, self.response_B), 0 if self.chosen_response.endswith("A") else 1
@@ -154,6 +161,8 @@ class WireItem(Wire):
         prompt = self.question if self.question is not None else self.prompt
         if prompt is None:
             raise FieldError("question", "is missing; add it")
+        if self.prompt is not None and self.prompt != prompt:
+            raise FieldError("prompt", "says something else than question; give one of them")
         return {
             "id": identifier(self.id, "id"),
             "user_id": identifier(self.user_id, "user_id"),
@@ -198,13 +207,27 @@ class WireComparison(WireItem):
         if self.responses is not None:
             if self.preferred is None:
                 raise FieldError("preferred", "is missing; give the index of the response preferred")
+            told = self.chosen is not None and self.rejected is not None
+            if told and not _alike((self.responses, self.preferred), self._chosen_first()):
+                raise FieldError("chosen", TWICE)
             return tuple(self.responses), self.preferred
+        return self._chosen_first()
+
+    def _chosen_first(self) -> tuple[tuple[str, ...], int]:
         if self.chosen is None:
             raise FieldError("chosen", "is missing; give chosen and rejected, or responses and preferred")
         if self.rejected is None:
             raise FieldError("rejected", "is missing; give the response, or the list of responses, not chosen")
         others = [self.rejected] if isinstance(self.rejected, str) else self.rejected
         return (self.chosen, *others), 0
+
+
+def _alike(one: tuple[Sequence[str], int], other: tuple[Sequence[str], int]) -> bool:
+    """Whether two ways to write a choice say the same, in whatever order; a list or an index that is wrong is told elsewhere."""
+    (responses, preferred), (others, chosen) = one, other
+    if not 0 <= preferred < len(responses) > 1:
+        return True
+    return responses[preferred] == others[chosen] and sorted(responses) == sorted(others)
 
 
 class WireCompletion(WireItem):
