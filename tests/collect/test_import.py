@@ -37,6 +37,17 @@ def test_items_to_validate_carry_a_profile_that_does_not_hold_the_answer() -> No
         assert shown and not any(text in shown for text in item.responses)
 
 
+def test_no_id_of_an_item_to_validate_says_whose_it_is(tmp_path: Path) -> None:
+    rows = ["user,prompt,chosen,rejected"]
+    rows += [
+        f"{who},Tea {place}?,Green {who} {place}.,Black {place}." for who in ("ann@x.org", "bob") for place in "123"
+    ]
+    (tmp_path / "prefs.csv").write_text("\n".join(rows) + "\n")
+    read = read_items(tmp_path / "prefs.csv", validation=True)
+    assert len({item.id for item in read.items}) == len(read.items) > 0
+    assert not any(item.user_id in item.id for item in read.items if item.user_id)
+
+
 TABLE = """id,prompt,response_a,response_b,response_c,category,check
 q1,Tea?,Yes please.,No thanks.,,drinks,
 q2,Which is a colour?,Blue.,Seven.,,,0
@@ -246,6 +257,31 @@ def test_pairwise_answers_of_label_studio(tmp_path: Path) -> None:
         items=imported.items, answers=imported.answers,
     )  # fmt: skip
     assert [item.chosen for item in benchmark_of(collected).comparisons] == ["Hot.", "Cold.", "Yes please."]
+
+
+def test_a_task_of_label_studio_that_turns_its_texts_round_is_refused(tmp_path: Path) -> None:
+    turned = annotation("left", 5, "2026-03-01T11:00:00Z")
+    turned["result"][0]["to_name"] = "text2,text1"  # type: ignore[index]
+    tasks = [
+        task(1, [annotation("left", 4, "2026-03-01T11:00:00Z"), turned]),
+        task(2, [annotation("left", 4, "2026-03-01T11:00:00Z")]),
+        task(2, [annotation("left", 4, "2026-03-01T11:00:00Z")], text1="Hot.", text2="Cold."),
+        task(3, [annotation("left", None, "2026-03-01T11:00:00Z")]),
+    ]
+    (tmp_path / "export.json").write_text(json.dumps(tasks))
+    with pytest.raises(PalateError) as told:
+        import_label_studio(tmp_path / "export.json", pseudonym=hidden, task="compare")
+    first, second, third = str(told.value).splitlines()
+    assert "'1' compares other texts" in first and "'2' compares other texts" in second
+    assert "completed_by is missing" in third
+
+
+@pytest.mark.parametrize("scale", ["nan", "inf"])
+def test_a_scale_of_potato_that_is_no_number_is_told(scale: str, tmp_path: Path) -> None:
+    labels = {"1": {"preference": {"scale_value": scale}}}
+    data, output = potato(tmp_path, {"user_id": "bob", "instance_id_to_label_to_value": labels})
+    with pytest.raises(PalateError, match="is no number"):
+        import_potato([data], output, pseudonym=hidden, task="compare")
 
 
 def test_every_fault_of_label_studios_file_is_told(tmp_path: Path) -> None:

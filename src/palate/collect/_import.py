@@ -62,7 +62,14 @@ def read_items(
     if prompt or responses:
         raise PalateError(f"{source}: the columns of a table can be named, and this is none")
     benchmark = load_benchmark(source, data_dir=data_dir)
-    return items_to_validate(benchmark, profile=profile) if validation else items_from_benchmark(benchmark)
+    if not validation:
+        return items_from_benchmark(benchmark)
+    read = items_to_validate(benchmark, profile=profile)
+    told = (
+        msgspec.structs.replace(item, id=_told_to_all(item.id, item.user_id, item.id, item.prompt, *item.responses))
+        for item in read.items
+    )
+    return msgspec.structs.replace(read, items=tuple(told))
 
 
 def _is_bare(path: Path) -> bool:
@@ -86,7 +93,7 @@ def items_from_benchmark(benchmark: Benchmark) -> ItemsRead:
     return ItemsRead(
         items=tuple(
             Item(
-                id=_told_to_all(item),
+                id=_told_to_all(item.id, item.user_id, item.prompt, *sorted(item.responses)),
                 prompt=item.prompt,
                 # in an order that says nothing about who chose what
                 responses=tuple(sorted(item.responses)),
@@ -100,11 +107,11 @@ def items_from_benchmark(benchmark: Benchmark) -> ItemsRead:
     )
 
 
-def _told_to_all(item: Comparison) -> str:
-    """The id that every browser gets: in that of a table's row stands who made the choice, who is nobody's business."""
-    if item.user_id not in item.id:
-        return item.id
-    said = "\x00".join((item.prompt, *sorted(item.responses)))
+def _told_to_all(id: str, user_id: str | None, *texts: str) -> str:
+    """The id that every browser gets: in that of a table's row stands whose it is, who is nobody's business."""
+    if user_id is None or user_id not in id:
+        return id
+    said = "\x00".join(texts)
     return f"item-{hashlib.sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
@@ -260,7 +267,7 @@ def items_from_run(folder: Path, *, seed: int = 0) -> ItemsRead:
         pair = random.Random(f"pair {seed} {line.policy_view} {line.item}").sample(sorted(texts), 2)
         items.append(
             Item(
-                id=f"{line.item}:{line.policy_view}",
+                id=f"{_told_to_all(line.item, asked.user_id, line.item, asked.prompt)}:{line.policy_view}",
                 prompt=asked.prompt,
                 responses=tuple(pair),
                 category=asked.category,

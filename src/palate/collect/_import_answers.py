@@ -167,12 +167,13 @@ def _potato_choice(
         return None
     try:
         scale = float(str(values["scale_value"]))
-    except ValueError:
+        strength = max(1, min(STRONGEST, round(abs(scale))))
+    except (ValueError, OverflowError):
         faults.append(
             Fault("error", str(file), None, None, f"{where}: scale_value {values['scale_value']!r} is no number")
         )
         return None
-    return _Choice(None) if scale == 0 else _Choice(int(scale > 0), max(1, min(STRONGEST, round(abs(scale)))))
+    return _Choice(None) if scale == 0 else _Choice(int(scale > 0), strength)
 
 
 class _Result(msgspec.Struct, frozen=True):
@@ -239,6 +240,8 @@ def import_label_studio(
                 without += not annotation.was_cancelled
                 continue
             try:
+                if annotation.name == "None":
+                    raise ValueError("completed_by is missing, so nobody can tell whose annotation it is")
                 responses, choice = _label_studio_choice(exported, tags, left, right)
                 date = _utc(annotation.created_at)
             except ValueError as problem:
@@ -246,7 +249,9 @@ def import_label_studio(
                 continue
             asked = str(exported.data.get(prompt) or "")
             item = Item(id=str(exported.id), prompt=asked, responses=responses, source=file.name)
-            items.setdefault(item.id, item)
+            if items.setdefault(item.id, item) != item:
+                message = f"{item.id!r} compares other texts, or the same in another order, than an earlier annotation"
+                faults.append(Fault("error", place.file, place.line, "id", message))
             people.setdefault(annotation.name, Participant(id=pseudonym(annotation.name)))
             annotated.append((date, item.id, annotation, choice))
     refuse_all(faults)
