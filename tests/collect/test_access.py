@@ -389,3 +389,12 @@ def test_a_group_that_is_taken_back_is_gone(tmp_path: Path) -> None:
         assert len(ann.send(nothing).json()["refused"]) == 1
     finally:
         made.store.close()
+
+
+def test_a_page_of_one_person_does_not_get_the_items_of_another_who_came_in_since(small: Collection) -> None:
+    ann, bob = Person(small).agree(), Person(small).agree()
+    own = ann.http.get("/api/tasks/pairs", headers={"x-csrf-token": ann.csrf})
+    assert own.status_code == 200
+    ann.http.cookies = bob.http.cookies
+    assert ann.http.get("/api/tasks/pairs", headers={"x-csrf-token": ann.csrf}).status_code == 403
+    assert ann.http.get("/api/tasks/pairs", headers={"x-csrf-token": ""}).status_code == 200

@@ -183,7 +183,10 @@ class Context:
 
 
 def allowed(context: Context, *roles: Role, writes: bool = False) -> Callable[[Request], Visitor]:
-    """Who may use a route. What writes also needs the session's own token, in a header or a form field."""
+    """Who may use a route. What writes also needs the session's own token, in a header or a form field.
+
+    A page that reads may send it too: where somebody else has come in since, in another tab, it must not show theirs.
+    """
 
     def check(request: Request) -> Visitor:
         who = context.who(request)
@@ -193,9 +196,10 @@ def allowed(context: Context, *roles: Role, writes: bool = False) -> Callable[[R
             raise HTTPException(403, "You may not use this page.")
         if seconds := context.requests.wait(who.participant):
             raise HTTPException(429, "Too many requests. Please wait a moment.", {"Retry-After": str(seconds)})
+        given = request.headers.get("x-csrf-token") or request.state.form_token
         if writes:
             _same_site(request)
-            given = request.headers.get("x-csrf-token") or request.state.form_token
+        if writes or given is not None:
             if not context.keys.signed(given or "", "csrf", who.session):
                 raise HTTPException(403, "This page is out of date. Load it again.")
         return who

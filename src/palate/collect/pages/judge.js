@@ -26,7 +26,7 @@
   async function load() {
     let answer;
     try {
-      answer = await fetch(`/api/tasks/${task}`, { credentials: "same-origin" });
+      answer = await palate.get(`/api/tasks/${task}`);
     } catch {
       palate.show("Offline: waiting for the network", true);
       return false;
@@ -261,7 +261,7 @@
     try {
       await palate.flush();
       const query = new URLSearchParams({ item: item.item, repeat: item.repeat });
-      answer = await fetch(`/api/tasks/${task}/profile?${query}`, { credentials: "same-origin" });
+      answer = await palate.get(`/api/tasks/${task}/profile?${query}`);
     } catch { answer = null; }
     if (!answer?.ok) { setTimeout(() => showProfile(item), 2000); return; }
     $("profile-text").innerHTML = (await answer.json()).profile.join("");

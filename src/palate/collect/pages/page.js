@@ -36,6 +36,10 @@ const palate = (() => {
       headers: { "content-type": "application/json", "x-csrf-token": csrf },
     });
   }
+  // With the token, so that another person who has come in since, in another tab, is not taken for this one.
+  async function get(path) {
+    return fetch(path, { credentials: "same-origin", headers: { "x-csrf-token": csrf } });
+  }
   function add(event) {
     write([...read(), { id: newId(), ...event }]);
     show("Saving…", false);
@@ -99,5 +103,5 @@ const palate = (() => {
   window.addEventListener("beforeunload", (event) => { if (read().length && !navigator.onLine) event.preventDefault(); });
   if (read().length) flush();
   navigator.serviceWorker?.register("/offline.js").catch(() => { /* forbidden: the browser says itself that it is offline */ });
-  return { add, flush, pending, post, newId, show, onSaved: (tell) => listeners.push(tell) };
+  return { add, flush, pending, get, post, newId, show, onSaved: (tell) => listeners.push(tell) };
 })();
