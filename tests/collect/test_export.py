@@ -106,6 +106,7 @@ def test_the_history_of_an_item_ends_before_it() -> None:
 
 def test_survey_answers_become_demographics_and_portraits_become_values() -> None:
     stated = [("age_group", "35-44"), ("interests", ["tea", "walks"]), ("years", 12), ("story", "I am Ann Other")]
+    stated += [("finished", "yes")]  # what the page sends at the end is nothing that she said of herself
     stated += [(portrait.id, 6 if portrait.value == "hedonism" else 2 + portrait.number % 2) for portrait in PORTRAITS]
     survey = tuple(
         SurveyAnswer(id=question, participant="ann", task="s", question=question, value=value, date="2026-03-01")

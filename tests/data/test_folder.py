@@ -90,6 +90,13 @@ def test_demographics_become_text(tmp_path: Path) -> None:
     assert user.demographics == {"age": "35", "rows": "true", "weight": "70.5", "interests": ["tea", "7"]}
 
 
+def test_an_empty_text_is_no_category_no_group_and_no_trait(tmp_path: Path) -> None:
+    user = USER | {"demographics": {"age": "", "city": "Basel"}}
+    benchmark = load_benchmark(folder(tmp_path, [user], [ROW | {"category": "", "group": ""}]))
+    assert (benchmark.comparisons[0].category, benchmark.comparisons[0].group) == (None, None)
+    assert benchmark.users["ann"].demographics == {"city": "Basel"}
+
+
 def test_gzipped_files_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
     folder(tmp_path, [USER], [ROW])
     plain = tmp_path / "users.jsonl"

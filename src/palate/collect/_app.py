@@ -199,9 +199,8 @@ def allowed(context: Context, *roles: Role, writes: bool = False) -> Callable[[R
         given = request.headers.get("x-csrf-token") or request.state.form_token
         if writes:
             _same_site(request)
-        if writes or given is not None:
-            if not context.keys.signed(given or "", "csrf", who.session):
-                raise HTTPException(403, "This page is out of date. Load it again.")
+        if (writes or given is not None) and not context.keys.signed(given or "", "csrf", who.session):
+            raise HTTPException(403, "This page is out of date. Load it again.")
         return who
 
     async def check_with_form(request: Request) -> Visitor:

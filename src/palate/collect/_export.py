@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from palate.collect._project import FINISHED
 from palate.collect._records import Answer, Collected, Item, SurveyAnswer
 from palate.collect._values import is_portrait, values_of
 from palate.data import write_benchmark
@@ -253,7 +254,11 @@ def _users(collected: Collected, answers: _Sorted, without_questions: Collection
     values = values_of(collected)
     surveyed: dict[str, list[SurveyAnswer]] = {}
     for stated in sorted(collected.survey, key=lambda stated: stated.date):
-        if not is_portrait(stated.question) and stated.question not in without_questions:
+        if (
+            stated.question != FINISHED
+            and not is_portrait(stated.question)
+            and stated.question not in without_questions
+        ):
             surveyed.setdefault(stated.participant, []).append(stated)
     users = {}
     for person in collected.participants:

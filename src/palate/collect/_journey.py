@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 from palate.collect._active import PairFeatures, pair_features
 from palate.collect._assign import HOLD, assign, assign_next, sides
 from palate.collect._database import Assignment, ConflictError, Event, Store, now
-from palate.collect._project import MAX_TEXT, Compare, Feedback, Project, Question, Survey, Task, Validate
+from palate.collect._project import FINISHED, MAX_TEXT, Compare, Feedback, Project, Question, Survey, Task, Validate
 from palate.collect._records import Answer, Item
 from palate.collect._tables import assignments, events, invitations, items, participants
 from palate.collect._validation import DIMENSIONS, GENERAL
@@ -22,8 +22,6 @@ from palate.records import PalateError
 BUFFER = 10
 """Items that a browser is given ahead, so that people can go on while the network is away."""
 MAX_PROMPT = 4_000
-FINISHED = "finished"
-"""What a survey's last event answers, in the place of a question."""
 OWN = "own/"
 """How ids of people's own prompts begin. Ids of a project's items have no slash, so that nobody can take one."""
 

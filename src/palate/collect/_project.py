@@ -18,6 +18,8 @@ PROJECT_FILE = "project.toml"
 DEFAULT_DATABASE = "collect.sqlite"
 MAX_TEXT = 20_000
 """Longest prompt or response that is shown, in characters."""
+FINISHED = "finished"
+"""What a survey's last event answers, in the place of a question."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
 
@@ -322,6 +324,8 @@ def _task_faults(task: Task) -> Iterator[str]:
         ids = [question.id for question in task.questions]
         yield from (f"the question {id!r} is there twice" for id in sorted({one for one in ids if ids.count(one) > 1}))
         for question in task.questions:
+            if question.id == FINISHED:
+                yield f"question {question.id!r}: this id says that the survey is finished; take another"
             if question.kind in ("choice", "choices") and len(question.options) < 2:
                 yield f"question {question.id!r}: a choice needs two options or more"
             if not 2 <= question.points <= 11:

@@ -56,7 +56,7 @@ class WirePost(Wire):
             text=self.text,
             date=when(self.date, f"{field}.date"),
             sequence=self.sequence,
-            category=self.category,
+            category=self.category or None,
         )
 
 
@@ -116,11 +116,11 @@ class WireUser(Wire):
     preferences: list[WirePreference] = []
 
     def record(self) -> User:
-        """The user; numbers in the demographics become text, nulls are left out."""
+        """The user; numbers in the demographics become text, nulls and empty texts are left out."""
         demographics = self.demographics or {}
         return User(
             id=identifier(self.user_id, "user_id"),
-            demographics={name: _as_text(value) for name, value in demographics.items() if value is not None},
+            demographics={name: _as_text(value) for name, value in demographics.items() if value not in (None, "")},
             values=tuple(self.values),
             posts=tuple(post.record(f"posts[{number}]") for number, post in enumerate(self.posts)),
             judgements=tuple(
@@ -167,7 +167,7 @@ class WireItem(Wire):
             "id": identifier(self.id, "id"),
             "user_id": identifier(self.user_id, "user_id"),
             "prompt": prompt,
-            "category": self.category,
+            "category": self.category or None,
             "date": when(self.date, "date"),
             "sequence": self.sequence,
             "privileged": privileged(self.narrative, self.rubric_aspects),
@@ -190,7 +190,7 @@ class WireComparison(WireItem):
         """The comparison; twins without a group get the one that both can work out."""
         shared = self._shared()
         twin = None if self.twin is None else str(self.twin)
-        group = self.group if self.group is not UNSET else None if twin is None else min(shared["id"], twin)
+        group = (self.group or None) if self.group is not UNSET else None if twin is None else min(shared["id"], twin)
         responses, preferred = self._choice()
         return Comparison(
             **shared,
@@ -223,7 +223,7 @@ class WireComparison(WireItem):
 
 
 def _alike(one: tuple[Sequence[str], int], other: tuple[Sequence[str], int]) -> bool:
-    """Whether two ways to write a choice say the same, in whatever order; a list or an index that is wrong is told elsewhere."""
+    """Whether two ways to write a choice say the same, in whatever order; a wrong index is told elsewhere."""
     (responses, preferred), (others, chosen) = one, other
     if not 0 <= preferred < len(responses) > 1:
         return True
@@ -242,7 +242,7 @@ class WireCompletion(WireItem):
             **self._shared(),
             text=self.text,
             alternatives=tuple(self.alternatives),
-            group=None if self.group is UNSET else self.group,
+            group=None if self.group is UNSET else self.group or None,
         )
 
 

@@ -105,7 +105,7 @@ def shown_groups(
 
 
 def _grouping(by: str, values: list[str] | list[str | None], ratings: Ratings) -> Grouping:
-    names = sorted({value for value in values if value is not None}, key=lambda name: (name[0] == "(", name))
+    names = sorted({value for value in values if value is not None}, key=lambda name: (name.startswith("("), name))
     place = {name: code for code, name in enumerate(names)}
     codes = np.fromiter((-1 if value is None else place[value] for value in values), np.int32, len(values))
     users = ratings.users[codes >= 0]
