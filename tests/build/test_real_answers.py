@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from dumps import accepted_plan, write_dump, write_plan, write_support
 from command import palate
 from palate.build import build, example_plan, example_plans, read_plan
 from palate.build._answers import balance_lengths
+from palate.build._entries import Entry
 from palate.build._index import diverges
 from palate.build._split import split_items
+from palate.build._tables import Table
 from palate.data import check_benchmark, load_benchmark
 from palate.records import Benchmark, Comparison
 
@@ -121,6 +124,32 @@ def test_a_companys_table_becomes_twins(tmp_path: Path) -> None:
     assert not [fault for fault in check_benchmark(tmp_path / "support") if fault.field == "twin"]
     audit = json.loads(palate("audit", "./support", "--no-impersonal", "--json", cwd=tmp_path).stdout)
     assert audit["conflicts"]["conflict_share"] == 1.0
+
+
+def test_rows_of_a_table_that_contradict_each_other_do_not_become_a_choice(tmp_path: Path) -> None:
+    file = write_support(tmp_path / "support.csv")
+    rows = file.read_text().splitlines()
+    taken = next(row for row in rows if row.startswith("c0,2024-01") and row.endswith("True"))
+    file.write_text("\n".join([*rows, taken.replace("True", "False"), taken.replace("True", "False")]) + "\n")
+    plan = write_plan(tmp_path / "plan.toml", example_plan("table") + "\n[gate]\nmodels = []\n")
+    done = palate("build", plan, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "an answer is marked both as accepted and as not: 1" in (tmp_path / "support" / "CARD.md").read_text()
+    assert len(load_benchmark(tmp_path / "support").comparisons) == 30  # without its twin
+
+
+def test_ids_of_questions_that_are_used_again_do_not_mix_their_answers(tmp_path: Path) -> None:
+    file = tmp_path / "table.csv"
+    file.write_text(
+        "user,date,question_id,question,answer\nann,2024-01-01,1,Tea?,Green.\nann,2024-01-01,1,Bread?,Brown.\n"
+        "ann,2024-01-01,1,tea,Black.\n"
+    )
+    entries: list[Entry] = []
+    Table(file, columns={}).read(entries.append, Counter(), lambda done, total: None)
+    questions = {entry.id: entry.title for entry in entries if entry.parent is None}
+    assert [(questions[entry.parent].lower()[:3], entry.body) for entry in entries if entry.parent] == [
+        ("tea", "Green."), ("bre", "Brown."), ("tea", "Black."),
+    ]  # fmt: skip
 
 
 def test_a_forum_export_has_threads_and_replies(tmp_path: Path) -> None:

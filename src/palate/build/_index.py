@@ -24,6 +24,8 @@ BATCH = 10_000
 CACHE_KIB = 65_536
 READ, CHOSEN, COMPLETE = 1, 2, 3
 """What is done, as the file's user version: a step that was broken off begins again."""
+CONTRADICTED = 2
+"""Of an answer that is there more than once: marked as accepted in one row and not in another."""
 _SCHEMA = """
 CREATE TABLE questions (id TEXT PRIMARY KEY, user TEXT, date TEXT, accepted TEXT) WITHOUT ROWID;
 CREATE TABLE answers (
@@ -67,6 +69,7 @@ class Answer(NamedTuple):
     date: str | None
     score: int | None
     accepted: bool
+    contradicted: bool = False
 
 
 class Index:
@@ -141,7 +144,11 @@ class Index:
     def _collecting(self) -> Iterator[tuple[_Batch, _Batch]]:
         batches = (
             _Batch(self._database, "INSERT OR IGNORE INTO questions VALUES (?, ?, ?, ?)"),
-            _Batch(self._database, "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?)"),
+            _Batch(
+                self._database,
+                "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE "
+                f"SET accepted = {CONTRADICTED} WHERE accepted != excluded.accepted",
+            ),
         )
         self._database.execute("BEGIN")
         yield batches
@@ -193,7 +200,7 @@ class Index:
                 joined = list(group)
                 yield (
                     Question(*joined[0][:4]),
-                    [Answer(row[4], row[5], row[6], row[7], bool(row[8])) for row in joined if row[4] is not None],
+                    [Answer(*row[4:8], bool(row[8]), row[8] == CONTRADICTED) for row in joined if row[4] is not None],
                 )
 
     def _earlier(self, question: Question, most: int) -> int:
@@ -313,6 +320,8 @@ def _unusable(question: Question, answers: list[Answer], *, divergent: bool, rea
         return "questions without a date"
     if not real:
         return ""
+    if any(answer.contradicted for answer in answers):
+        return "an answer is marked both as accepted and as not"
     accepted = accepted_answer(question, answers)
     if accepted is None:
         return "no answer is accepted"

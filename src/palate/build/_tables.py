@@ -183,7 +183,9 @@ class Table:
         for line, row, done in self._rows:
             place = f"{self._rows.path}, line {line}"
             user, date, question = _text(row, "user"), self._rows.date(row, place), _text(row, "question")
-            name = _text(row, "question_id") or _digest(f"{user}\0{date}\0{text_key(question)}")
+            named = _text(row, "question_id")
+            asked = text_key(question)  # ids that a system uses again must not mix the answers of two questions
+            name = f"{named}\0{_digest(asked)}" if named else _digest(f"{user}\0{date}\0{asked}")
             id = f"{user}\0{name}"
             if not question or not user:
                 left_out["rows without a user or a question"] += 1
