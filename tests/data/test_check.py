@@ -70,7 +70,10 @@ def test_private_text_in_a_response(tmp_path: Path) -> None:
 
 def test_a_position_that_is_always_or_too_often_chosen(tmp_path: Path) -> None:
     def rows(*preferred: int) -> list[Row]:
-        return [row(n, responses=[f"aye {n}", f"nay {n}"], preferred=index) for n, index in enumerate(preferred)]
+        no_other = {"chosen": None, "rejected": None}
+        return [
+            row(n, responses=[f"aye {n}", f"nay {n}"], preferred=index, **no_other) for n, index in enumerate(preferred)
+        ]
 
     assert "the second response is chosen in all 9 rows" in said(tmp_path, rows(*[1] * 9))
     assert "the first response is chosen in 80% of 50 rows, where chance gives 50%" in said(

@@ -229,3 +229,9 @@ def test_a_file_of_options_is_told_where_it_belongs(tmp_path: Path) -> None:
     file.write_text('{"user_id": "u", "prompt": "Which?", "responses": ["a", "b", "c"], "preferred": 2}\n')
     with pytest.raises(PalateError, match=r"comparisons\.jsonl .* users\.jsonl beside it"):
         load_benchmark(file)
+
+
+def test_a_choice_between_equal_texts_is_said_whenever_it_is_loaded(tmp_path: Path) -> None:
+    same = ROW | {"id": "q2", "rejected": ["A raft.", "A skiff."]}
+    with pytest.warns(UserWarning, match=r"comparisons.jsonl:2: .*chosen is also a rejected response.*\(1 items\)"):
+        load_benchmark(folder(tmp_path, [USER], [ROW, same]))

@@ -283,6 +283,17 @@ def spelt_alike(draft: BenchmarkDraft) -> Iterator[Fault]:
     return gathered(alike, "user_id", message)
 
 
+def misleading(draft: BenchmarkDraft) -> Iterator[Fault]:
+    """What makes numbers mislead though the data can be used, and is said whenever they are loaded."""
+    yield from spelt_alike(draft)
+    if not isinstance(draft.comparisons, PlacedOnDisk):  # a table has no such rows
+        both = [(item.id, place) for item, place in draft.comparisons if item.chosen in item.rejected]
+        message = (
+            f"chosen is also a rejected response, so no model can be right ({len(both):,} items); remove these rows"
+        )
+        yield from gathered(both, "chosen", message)
+
+
 def _repeated(field: str, placed: Sequence[tuple[User | Comparison | Completion, Location]]) -> list[Fault]:
     seen = Digests()
     again: list[tuple[str, Location]] = []

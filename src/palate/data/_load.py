@@ -17,7 +17,7 @@ from palate.data._acl import read_acl_titles
 from palate.data._cards import LISTINGS, Listing, card_of
 from palate.data._coauthor import read_coauthor
 from palate.data._convarg import Vote, read_convarg, read_votes
-from palate.data._draft import BenchmarkDraft, Fault, draft_of, refuse, spelt_alike
+from palate.data._draft import BenchmarkDraft, Fault, draft_of, misleading, refuse
 from palate.data._exchange import read_exchange
 from palate.data._files import NOT_DATA, SUFFIXES, read_rows, suffix
 from palate.data._folder import default_card, is_folder_format, read_folder
@@ -62,7 +62,7 @@ def load_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision: 
     """
     draft = read_draft(spec, data_dir=data_dir, revision=revision)
     benchmark = draft.benchmark()
-    for fault in (*draft.taken, *draft.faults, *spelt_alike(draft)):
+    for fault in (*draft.taken, *draft.faults, *misleading(draft)):
         warnings.warn(str(fault), stacklevel=2)
     return benchmark
 
