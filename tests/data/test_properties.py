@@ -131,6 +131,7 @@ def test_no_spec_breaks_the_reader(spec: str) -> None:
 words = st.text(max_size=10)
 ids = st.text(min_size=1, max_size=5)
 maybe = st.none() | words
+named = st.none() | words.filter(bool)
 dates = st.none() | st.sampled_from(["2023", "2023-05", "2023-05-14", "2023-05-14T20:11:00", "2023-05-14T20:11:00.125"])
 sequences = st.none() | st.integers(-(2**63), 2**63 - 1)
 choices = st.lists(words, min_size=2, max_size=4).flatmap(
@@ -141,7 +142,7 @@ private = st.builds(
     narrative=maybe,
     aspects=st.lists(st.builds(Aspect, aspect=words, reason=maybe, evidence=maybe), max_size=2).map(tuple),
 )
-posts = st.builds(Post, id=ids, text=words, date=dates, sequence=sequences, category=maybe)
+posts = st.builds(Post, id=ids, text=words, date=dates, sequence=sequences, category=named)
 
 
 @st.composite
@@ -162,7 +163,7 @@ def judgements(draw: st.DrawFn) -> Judgement:
 @st.composite
 def benchmarks(draw: st.DrawFn) -> Benchmark:
     names = draw(st.lists(ids, min_size=1, max_size=3, unique=True))
-    demographics = st.dictionaries(words, words | st.lists(words, max_size=2), max_size=2)
+    demographics = st.dictionaries(words, words.filter(bool) | st.lists(words, max_size=2), max_size=2)
     users = {
         name: User(
             id=name,
@@ -185,10 +186,10 @@ def benchmarks(draw: st.DrawFn) -> Benchmark:
                 responses=responses,
                 preferred=preferred,
                 shown=shown,
-                category=draw(maybe),
+                category=draw(named),
                 difficulty=draw(maybe),
                 twin=draw(maybe),
-                group=draw(maybe),
+                group=draw(named),
                 date=draw(dates),
                 sequence=draw(sequences),
                 privileged=draw(private),
@@ -201,8 +202,8 @@ def benchmarks(draw: st.DrawFn) -> Benchmark:
         prompt=words,
         text=maybe,
         alternatives=st.lists(words, max_size=2).map(tuple),
-        category=maybe,
-        group=maybe,
+        category=named,
+        group=named,
         date=dates,
         sequence=sequences,
         privileged=private,
