@@ -200,7 +200,11 @@ class Index:
                 joined = list(group)
                 yield (
                     Question(*joined[0][:4]),
-                    [Answer(*row[4:8], bool(row[8]), row[8] == CONTRADICTED) for row in joined if row[4] is not None],
+                    [
+                        Answer(row[4], row[5], row[6], row[7], bool(row[8]), row[8] == CONTRADICTED)
+                        for row in joined
+                        if row[4] is not None
+                    ],
                 )
 
     def _earlier(self, question: Question, most: int) -> int:
