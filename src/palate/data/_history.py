@@ -115,7 +115,9 @@ class History:
 
     A piece of history is withheld where it holds one of the item's responses (or, for a post, the item's private
     narrative): the same words, or nearly so, as `palate.data.SameTexts` has it. Of other people's histories nothing
-    is compared in time but dates: a place in one person's sequence says nothing about another's.
+    is compared in time but dates: a place in one person's sequence says nothing about another's. Nor is a post shown
+    that its author wrote after the first item of the group that the item is of: on the same matter, it would tell by
+    its content what no stranger's post tells.
     """
 
     def __init__(self, benchmark: Benchmark) -> None:
@@ -137,9 +139,14 @@ class History:
         offered = {id(choice.responses): choice.responses for choice in choices}  # a judgement that is an item shares
         return SameTexts(chain(chain.from_iterable(offered.values()), own))
 
+    @cached_property
+    def _begins(self) -> dict[tuple[str, str], Completion]:
+        return first_of_group(self._benchmark.completions)
+
     def posts(self, user: User, item: Item) -> Visible[Post]:
         """The user's posts that may be shown for the item."""
-        earlier = [post for post in user.posts if _before(post, item, user)]
+        begins = item if user.id != item.user_id else self._begins.get((user.id, item.group or ""), item)
+        earlier = [post for post in user.posts if _before(post, begins, user)]
         if not earlier:
             return Visible([], 0)
         offered = self._offered(item)
@@ -228,6 +235,17 @@ class _Moment(NamedTuple):
     @property
     def date(self) -> str | None:
         return self.day or None
+
+
+def first_of_group(items: Iterable[Completion]) -> dict[tuple[str, str], Completion]:
+    """By user and group, what the user wrote first."""
+    found: dict[tuple[str, str], Completion] = {}
+    for item in items:
+        if item.group is not None:
+            before = found.setdefault((item.user_id, item.group), item)
+            if (item.date or "", item.sequence or 0) < (before.date or "", before.sequence or 0):
+                found[item.user_id, item.group] = item
+    return found
 
 
 def _before(event: Dated, item: Item, user: User) -> bool:
