@@ -14,12 +14,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.data._digests import Digests, digest_of
-from palate.data._on_disk import Unnamed
+from palate.data._on_disk import Buckets, Unnamed
 
 SAME = 0.3
 """Two long texts are the same where they share this part of the word trigrams of the shorter one: copies that were cut,
@@ -40,9 +41,16 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 _COMMON = 500
 """A trigram of more texts than this, such as *as a language*, does not by itself make two texts worth comparing."""
 _AT_ONCE = 2**21
-"""Pairs of texts that are compared at once, which keeps memory small."""
-_READINGS = 8
-"""How often the words of many texts are read, to compare a part of them at a time."""
+"""Words, and holders of runs of words, that are in memory at once."""
+_MET = 2**24
+"""Pairs of texts that are counted at once."""
+_HELD = 2**23
+"""Bytes from which what is compared lies in files."""
+_NEAR = 1_024
+"""Words between two texts that are read rather than passed over."""
+_RUN = np.dtype([("code", "<u8"), ("text", "<u4")])
+_SHARED = np.dtype([("text", "<u4"), ("start", "<i8"), ("holders", "<u2")])
+"""A text, and of a run of three words that it holds, where the texts that hold it begin and how many they are."""
 
 
 @lru_cache(maxsize=20_000)
@@ -139,6 +147,7 @@ class SameTexts:
             if given[-1] == len(short):
                 self._words.add(key)
                 short.append(is_short(key))
+        self._words.settle()
         self._given = given
         self.short = np.frombuffer(short, np.bool_)
         """By number, whether a text says too little to be known again by itself."""
@@ -165,7 +174,7 @@ class SameTexts:
 
     def pairs(self) -> tuple[Numbers, Numbers]:
         """Every two texts that count as the same, by their numbers, each pair once."""
-        return _Trigrams(self._words, shared=True).same_pairs()
+        return _Pairs(self._words).found()
 
     @cached_property
     def _trigrams(self) -> _Trigrams:
@@ -192,8 +201,10 @@ class _Words:
 
     def __init__(self) -> None:
         self._vocabulary: dict[str, int] = {}
-        self._words, self._lengths = array("I"), array("I")
-        self._file: Unnamed | None = None
+        self._recent, self._lengths = array("I"), array("I")
+        self._file = Unnamed(_HELD)
+        self.firsts = [0]
+        """The first text of each block of texts, and of one that would follow."""
         self.count = 0
         """How many words there are."""
 
@@ -205,72 +216,102 @@ class _Words:
         if len(words) < LONG:
             words = []
         self._lengths.append(len(words))
-        self._words.extend([vocabulary.setdefault(word, len(vocabulary) + 1) for word in words])
+        self._recent.extend([vocabulary.setdefault(word, len(vocabulary) + 1) for word in words])
         self.count += len(words)
-        if len(self._words) > _AT_ONCE:
-            self._file = self._file or Unnamed()
-            self._file.write(self._words)
-            self._words = array("I")
+        if len(self._recent) > _AT_ONCE:
+            self.settle()
+
+    def settle(self) -> None:
+        """End a block of texts."""
+        if self.firsts[-1] < len(self):
+            self._file.write(self._recent)
+            self._recent = array("I")
+            self.firsts.append(len(self))
 
     def known(self, words: Iterable[str]) -> NDArray[np.uint32]:
         """The numbers of some words; 0 for one that is in none of the texts."""
         return np.array([self._vocabulary.get(word, 0) for word in words], np.uint32)
 
-    def blocks(self) -> Iterator[tuple[int, NDArray[np.uint32]]]:
-        """All words, some at a time with the two that follow, and the place of the first."""
-        written = self.count - len(self._words)
-        for start in range(0, self.count, _AT_ONCE):
-            end = min(start + _AT_ONCE + 2, self.count)
-            there = max(0, min(end, written) - start)
-            content = self._file.read(4 * start, 4 * there) if self._file and there else b""
-            rest = self._words[start + there - written : end - written]
-            yield start, np.frombuffer(content + rest.tobytes(), np.uint32)
+    def runs(self) -> Iterator[tuple[NDArray[np.uint32], Codes]]:
+        """The texts and codes of all runs of three words that lie in one text, a block at a time."""
+        start = 0
+        for first, end in pairwise(self.firsts):
+            lengths = self.lengths[first:end]
+            length = int(lengths.sum(dtype=np.int64))
+            texts, codes = _runs_in(lengths, np.frombuffer(self._file.read(4 * start, 4 * length), np.uint32))
+            yield texts + np.uint32(first), codes
+            start += length
+
+    def runs_of(self, texts: Numbers) -> tuple[NDArray[np.uint32], Codes]:
+        """The same of some texts, in order and each once; the texts go by their places among these."""
+        lengths = self.lengths[texts]
+        starts = self._starts[texts]
+        ends = starts + lengths
+        # What lies near to each other is read at once.
+        breaks = np.flatnonzero(starts[1:] - ends[:-1] > _NEAR) + 1
+        words = []
+        for low, high in pairwise([0, *breaks.tolist(), len(texts)]):
+            start, end = int(starts[low]), int(ends[high - 1])
+            content = np.frombuffer(self._file.read(4 * start, 4 * (end - start)), np.uint32)
+            words.append(content[_ranges(starts[low:high] - start, lengths[low:high])])
+        return _runs_in(lengths, np.concatenate(words))
 
     @property
     def lengths(self) -> NDArray[np.uint32]:
         return np.frombuffer(self._lengths, np.uint32)
 
+    @cached_property
+    def _starts(self) -> Numbers:
+        """Where each text begins."""
+        starts = np.cumsum(self.lengths, dtype=np.int64)
+        starts -= self.lengths
+        return starts
+
+
+def _runs_in(lengths: NDArray[np.uint32], words: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], Codes]:
+    """The texts and codes of the runs of three words in texts of these lengths, one after another."""
+    inside = np.ones(len(words), bool)
+    last = np.cumsum(lengths, dtype=np.int64)[lengths > 0]
+    inside[last - 1] = inside[last - 2] = False
+    places = np.flatnonzero(inside)
+    texts = np.repeat(np.arange(len(lengths), dtype=np.uint32), np.maximum(lengths, 2) - 2)
+    return texts, _codes(words[places], words[places + 1], words[places + 2])
+
+
+def _by_code(words: _Words) -> Iterator[tuple[Codes, NDArray[np.uint32]]]:
+    """All runs of three words in the order of their codes, each with its text, once for each text: a part at a time."""
+    bits = (words.count // _AT_ONCE).bit_length()
+    parts = Buckets(2**bits, _RUN)
+    for texts, codes in words.runs():
+        runs = np.empty(len(codes), _RUN)
+        runs["code"], runs["text"] = codes, texts
+        parts.add((codes >> np.uint64(64 - bits)).astype(np.uint32) if bits else np.zeros(len(codes), np.uint8), runs)
+    for part in range(2**bits):
+        runs = parts.read(part)
+        order = np.argsort(runs["code"], kind="stable")
+        codes, texts = runs["code"][order], runs["text"][order]
+        new = np.ones(len(codes), bool)
+        new[1:] = (codes[1:] != codes[:-1]) | (texts[1:] != texts[:-1])
+        yield codes[new], texts[new]
+
 
 class _Trigrams:
-    """Which texts hold which run of three words. Texts of few words have none.
+    """Which texts hold which run of three words, in memory. Texts of few words have none."""
 
-    With `shared`, only runs that several texts hold are kept, which is all that `same_pairs` needs. Runs are sorted a
-    part at a time, so that time grows with the number of texts and little memory is needed beside what is kept.
-    """
-
-    def __init__(self, texts: _Words, *, shared: bool = False) -> None:
-        self._texts = texts
-        ends = np.cumsum(texts.lengths, dtype=np.int64)
-        self._sizes = np.zeros(len(texts), np.int32)
+    def __init__(self, words: _Words) -> None:
+        self._words = words
+        self._sizes = np.zeros(len(words), np.int32)
         """How many different trigrams each text has."""
-        self._own = np.full(texts.count, -1, np.int32) if shared else None
-        """The number of each word's trigram where it is kept; of two that are alike in a text, the first."""
-        kept = 0
-        codes, counts, owners = [np.empty(0, np.uint64)], [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-        for places, code in _by_code(texts, ends):
-            order = np.argsort(code, kind="stable")
-            owner = np.searchsorted(ends, places, side="right").astype(np.int32)[order]
-            places, code = places[order], code[order]
-            again = (code[1:] == code[:-1]) & (owner[1:] == owner[:-1])
-            first = np.flatnonzero(np.concatenate([np.ones(min(1, len(code)), bool), ~again]))
-            places, code, owner = places[first], code[first], owner[first]
-            self._sizes += np.bincount(owner, minlength=len(texts)).astype(np.int32)
-            new = np.flatnonzero(np.concatenate([np.ones(min(1, len(code)), bool), code[1:] != code[:-1]]))
-            count = np.diff(np.append(new, len(code))).astype(np.int32)
-            if self._own is not None:
-                several = np.repeat(count > 1, count)
-                places, owner, new, count = places[several], owner[several], new[count > 1], count[count > 1]
-                self._own[places] = np.repeat(np.arange(kept, kept + len(count), dtype=np.int32), count)
-                kept += len(count)
-            else:
-                codes.append(code[new])
+        codes, counts, owners = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], [np.empty(0, np.uint32)]
+        for code, owner in _by_code(words):
+            np.add.at(self._sizes, owner, 1)
+            new, count = _groups(code)
+            codes.append(code[new])
             counts.append(count)
             owners.append(owner)
         self._codes = np.concatenate(codes)
-        """Every trigram once, in order; none with `shared`."""
-        self._counts = np.concatenate(counts)
-        """How many texts hold each."""
-        self._bounds = np.concatenate([[0], np.cumsum(self._counts, dtype=np.int64)])
+        """Every trigram once, in order."""
+        self._bounds = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
         """Where in `_owners` the texts of each trigram begin, and where the last ones end."""
         self._owners = np.concatenate(owners)
 
@@ -279,7 +320,7 @@ class _Trigrams:
         words = key.split(" ")
         if len(words) < LONG:
             return frozenset()
-        numbers = self._texts.known(words)
+        numbers = self._words.known(words)
         codes = np.unique(_codes(numbers[:-2], numbers[1:-1], numbers[2:]))
         places = np.searchsorted(self._codes, codes)
         known = places[places < len(self._codes)]
@@ -296,77 +337,120 @@ class _Trigrams:
         enough = [_enough(min(len(codes), int(size))) for size in self._sizes[others]]
         return frozenset(others[shared >= enough].tolist())
 
-    def same_pairs(self) -> tuple[Numbers, Numbers]:
-        """Every two texts that count as the same, each pair once; needs what `shared` keeps, and uses it up.
 
-        The shorter of two that are the same shares at least `_enough` of its trigrams, and so one of any few more than
-        it may miss. Only those pairs are compared that have one of the shorter text's rarest in common.
-        """
-        own, bounds = self._by_text()
-        there = np.diff(bounds)
-        needed = np.array([_enough(size) for size in range(int(self._sizes.max(initial=0)) + 1)])[self._sizes]
-        # What no other text holds is rarer than all of these, so as many fewer of these have to be looked up.
-        telling = there - needed + 1
+class _Pairs:
+    """Every two texts that count as the same.
+
+    The shorter of two that are the same shares at least `_enough` of its trigrams, and so two of any few more than it
+    may miss. Only those pairs are counted that have one of the shorter text's rarest in common, and only those that
+    have two in common are compared.
+
+    Of every text little is held in memory, and of its trigrams nothing: which texts hold which lies in files without
+    a name, in parts that are read one at a time, so that time grows with the number of texts.
+    """
+
+    def __init__(self, words: _Words) -> None:
+        self._words = words
+        self._sizes = np.zeros(len(words), np.int32)
+        """How many different trigrams each text has."""
+        self._common = np.zeros(len(words), np.int32)
+        """How many of them are common."""
+        self._left = np.zeros(len(words), np.int32)
+        """Of those that other texts hold as well, how many are not looked up."""
+        self._shared = Buckets(len(words.firsts) - 1, _SHARED)
+        """By blocks of texts, their trigrams that other texts hold as well and that are not common."""
+        self._holders = Unnamed(_HELD)
+        """The texts that hold each of those trigrams."""
+        end = 0
+        for codes, texts in _by_code(words):
+            np.add.at(self._sizes, texts, 1)
+            _, count = _groups(codes)
+            counts = np.repeat(count, count)
+            np.add.at(self._common, texts[counts > _COMMON], 1)
+            texts = texts[(counts > 1) & (counts <= _COMMON)]
+            count = count[(count > 1) & (count <= _COMMON)]
+            shared = np.empty(len(texts), _SHARED)
+            shared["text"], shared["holders"] = texts, np.repeat(count, count)
+            shared["start"] = np.repeat(end + np.cumsum(count) - count, count)
+            self._shared.add(np.searchsorted(words.firsts, texts, side="right") - 1, shared)
+            self._holders.write(texts.tobytes())
+            end += len(texts)
+        self._needed = np.array([_enough(size) for size in range(int(self._sizes.max(initial=0)) + 1)], np.int32)
+        """How many trigrams a text of so many has to share."""
+
+    def found(self) -> tuple[Numbers, Numbers]:
+        """By their numbers, each pair once, in order."""
         pairs = [np.empty((2, 0), np.int64)]
-        for texts in _parts(there):
-            held, owners = self._rarest(own, bounds, texts, telling)
-            for some in _parts(self._counts[held]):
-                one = np.repeat(owners[some], self._counts[held[some]])
-                other = self._owners[_runs(self._bounds[held[some]], self._counts[held[some]])]
-                sizes = self._sizes[one], self._sizes[other]
-                shorter = (sizes[0] < sizes[1]) | ((sizes[0] == sizes[1]) & (one < other))
-                met = np.unique(one[shorter].astype(np.int64) * len(there) + other[shorter])
-                pairs += self._sharing_enough(met, own, bounds, needed)
-        one, other = np.unique(np.concatenate(pairs, axis=1), axis=1)
+        waiting: list[NDArray[np.void]] = []
+        for block, (first, end) in enumerate(pairwise(self._words.firsts)):
+            waiting.append(self._rarest(block, first, end))
+            if end == len(self._words) or sum(int(some["holders"].sum()) for some in waiting) > _MET:
+                pairs += map(self._the_same, _by_text(np.concatenate(waiting)))
+                waiting.clear()
+        one, other = np.concatenate(pairs, axis=1)
         return one, other
 
-    def _by_text(self) -> tuple[NDArray[np.int32], Numbers]:
-        """The trigrams that are kept of each text, one text after another, and where each text's begin and end."""
-        assert self._own is not None
-        own, self._own, end = self._own, None, 0
-        for start in range(0, len(own), _AT_ONCE):  # moved up in place, since there are many
-            some = own[start : start + _AT_ONCE]
-            some = some[some >= 0]
-            own[end : end + len(some)] = some
-            end += len(some)
-        lengths = np.bincount(self._owners, minlength=len(self._texts))
-        return own[:end], np.concatenate([[0], np.cumsum(lengths)])
+    def _rarest(self, block: int, first: int, end: int) -> NDArray[np.void]:
+        """Of each text of a block as many trigrams as have to be looked up, the rarest; text by text."""
+        shared = self._shared.read(block)
+        shared = shared[np.argsort(shared["text"].astype(np.int64) * (_COMMON + 1) + shared["holders"])]
+        texts = shared["text"].astype(np.int64) - first
+        rare, common = np.bincount(texts, minlength=end - first), self._common[first:end]
+        needed = self._needed[self._sizes[first:end]]
+        # What no other text holds is rarer than all of these, so as many fewer of these have to be looked up.
+        most = np.where(rare + common < needed, 0, rare + common - needed + 2)
+        self._left[first:end] = rare + common - np.minimum(rare, most)
+        place = np.arange(len(shared)) - (np.cumsum(rare) - rare)[texts]
+        return shared[place < most[texts]]
 
-    def _rarest(
-        self, own: NDArray[np.int32], bounds: Numbers, texts: slice, most: Numbers
-    ) -> tuple[NDArray[np.int32], Numbers]:
-        """Of each of these texts at most that many trigrams, the rarest, less those that are common; and the texts."""
-        some = own[bounds[texts.start] : bounds[texts.stop]]
-        owners = np.repeat(np.arange(texts.start, texts.stop), np.diff(bounds[texts.start : texts.stop + 1]))
-        rarity = np.minimum(self._counts[some], _COMMON + 1)
-        order = np.argsort(owners * (_COMMON + 2) + rarity)
-        place = np.arange(len(some)) - (bounds[owners] - bounds[texts.start])
-        kept = (place < most[owners]) & (rarity[order] <= _COMMON)
-        return some[order][kept], owners[kept]
+    def _the_same(self, rarest: NDArray[np.void]) -> NDArray[np.int64]:
+        """Those pairs of which some texts are the shorter, given what of these is looked up."""
+        rarest = rarest[np.argsort(rarest["start"])]
+        met = [np.empty(0, np.int64)]
+        bounds = np.searchsorted(rarest["start"], np.arange(0, int(rarest["start"].max(initial=0)) + 1, _AT_ONCE))
+        for low, high in pairwise([*bounds.tolist(), len(rarest)]):
+            looked_up = rarest[low:high]
+            if not len(looked_up):
+                continue
+            start, last = int(looked_up["start"][0]), looked_up[-1]
+            length = int(last["start"]) + int(last["holders"]) - start
+            holders = np.frombuffer(self._holders.read(4 * start, 4 * length), np.uint32)
+            for some in _parts(looked_up["holders"]):
+                one = np.repeat(looked_up["text"][some], looked_up["holders"][some])
+                other = holders[_ranges(looked_up["start"][some] - start, looked_up["holders"][some])]
+                sizes = self._sizes[one], self._sizes[other]
+                shorter = (sizes[0] < sizes[1]) | ((sizes[0] == sizes[1]) & (one < other))
+                met.append(one[shorter].astype(np.int64) << 32 | other[shorter])
+        both = np.concatenate(met)
+        met.clear()
+        both.sort()
+        new, shared = _groups(both)
+        one, other = both[new] >> 32, both[new] & (2**32 - 1)
+        # Of what was not looked up they may share all, or, where this is what is common, all that is so in the other.
+        left, common = self._left[one], self._common[other]
+        left = np.where(left == self._common[one], np.minimum(left, common), left)
+        alike = shared + left >= self._needed[self._sizes[one]]
+        one, other = one[alike], other[alike]
+        lengths = self._words.lengths
+        pairs = [self._compared(one[some], other[some]) for some in _parts(lengths[one] + lengths[other])]
+        return np.concatenate([np.empty((2, 0), np.int64), *pairs], axis=1)
 
-    def _sharing_enough(
-        self, met: Numbers, own: NDArray[np.int32], bounds: Numbers, needed: Numbers
-    ) -> Iterator[Numbers]:
-        """Those of the pairs in which the first, the shorter text, shares as many trigrams as are needed."""
-        ones, others = np.divmod(met, max(1, len(self._sizes)))
-        for some in _parts(bounds[ones + 1] - bounds[ones]):
-            one, other = ones[some], others[some]
-            sizes = bounds[one + 1] - bounds[one]
-            shared = self._holds(own[_runs(bounds[one], sizes)], np.repeat(other, sizes))
-            totals = np.add.reduceat(shared, np.cumsum(sizes) - sizes) if len(one) else sizes
-            yield np.stack([one, other])[:, totals >= needed[one]]
-
-    def _holds(self, trigrams: NDArray[np.int32], texts: Numbers) -> Numbers:
-        """1 where the text holds the trigram, else 0: a search for the text among the holders, all at once."""
-        low, end = self._bounds[trigrams], self._bounds[trigrams + 1]
-        high = end.copy()
-        while np.any(low < high):
-            middle = (low + high) // 2
-            below = (low < high) & (self._owners[np.minimum(middle, len(self._owners) - 1)] < texts)
-            high = np.where(below | (low >= high), high, middle)
-            low = np.where(below, middle + 1, low)
-        there = self._owners[np.minimum(low, len(self._owners) - 1)] == texts
-        return np.asarray((low < end) & there, np.int64)
+    def _compared(self, one: Numbers, other: Numbers) -> NDArray[np.int64]:
+        """Those of some pairs that share as many trigrams as are needed."""
+        if not len(one):
+            return np.empty((2, 0), np.int64)
+        texts, places = np.unique(np.stack([one, other]), return_inverse=True)
+        owners, codes = self._words.runs_of(texts)
+        codes = np.unique(codes, return_inverse=True)[1]
+        runs = np.unique(owners.astype(np.int64) << 32 | codes)
+        counts = np.bincount(runs >> 32, minlength=len(texts))
+        starts = np.cumsum(counts) - counts
+        pair = np.repeat(np.arange(len(one)), counts[places].sum(axis=0))
+        both = places.T.ravel()
+        held = runs[_ranges(starts[both], counts[both])] & (2**32 - 1)
+        held = np.sort(pair << 32 | held)
+        shared = np.bincount(held[1:][held[1:] == held[:-1]] >> 32, minlength=len(one))
+        return np.stack([one, other])[:, shared >= self._needed[self._sizes[one]]]
 
 
 def _codes(first: NDArray[np.uint32], second: NDArray[np.uint32], third: NDArray[np.uint32]) -> Codes:
@@ -378,45 +462,30 @@ def _codes(first: NDArray[np.uint32], second: NDArray[np.uint32], third: NDArray
     return codes
 
 
-def _by_code(texts: _Words, ends: Numbers) -> Iterator[tuple[Numbers, Codes]]:
-    """The places and codes of all runs of three words that lie in one text, in parts by the first bits of their codes.
-
-    The words are read several times, so that only some parts have to be held at once.
-    """
-    inside = np.ones(texts.count, bool)
-    last = ends[np.diff(ends, prepend=0) > 0]
-    inside[last - 1] = inside[last - 2] = False
-    bits = (texts.count // _AT_ONCE).bit_length()
-    held = max(1, 2**bits // _READINGS)
-    kind = np.int32 if texts.count < 2**31 else np.int64
-    for first in range(0, 2**bits, held):
-        parts: list[list[tuple[NDArray[np.int32 | np.int64], Codes]]] = [[] for _ in range(held)]
-        for start, words in texts.blocks():
-            places = np.flatnonzero(inside[start : start + _AT_ONCE])
-            codes = _codes(words[places], words[places + 1], words[places + 2])
-            part = (codes >> np.uint64(64 - bits)).astype(np.int32) - first if bits else np.zeros(len(codes), np.int32)
-            wanted = (part >= 0) & (part < held)
-            places, codes, part = places[wanted], codes[wanted], part[wanted]
-            order = np.argsort(part, kind="stable")
-            places, codes = (places[order] + start).astype(kind), codes[order]
-            bounds = np.searchsorted(part[order], np.arange(held + 1))
-            for number, (low, high) in enumerate(pairwise(bounds.tolist())):
-                parts[number].append((places[low:high].copy(), codes[low:high].copy()))
-        for part_of in parts:
-            none = np.empty(0, np.int64), np.empty(0, np.uint64)
-            together = zip(none, *part_of, strict=True)
-            places, codes = map(np.concatenate, together)
-            part_of.clear()
-            yield places, codes
+def _groups(ordered: NDArray[np.int64 | np.uint64]) -> tuple[Numbers, Numbers]:
+    """Where each number begins that stands in such a sequence several times in a row, and how often it stands there."""
+    new = np.ones(len(ordered), bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    places = np.flatnonzero(new)
+    return places, np.diff(places, append=len(ordered))
 
 
-def _runs(starts: Numbers, lengths: NDArray[np.int32 | np.int64]) -> Numbers:
-    """The places of runs that begin at these places and are so long, one after another."""
+def _ranges(starts: Numbers, lengths: NDArray[np.integer[Any]]) -> Numbers:
+    """The places of ranges that begin at these places and are so long, one after another."""
+    lengths = lengths.astype(np.int64)
     return np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(int(lengths.sum()))
 
 
-def _parts(sizes: NDArray[np.int32 | np.int64]) -> Iterator[slice]:
+def _parts(sizes: NDArray[np.integer[Any]]) -> Iterator[slice]:
     """Slices of a sequence that each add up to little more than `_AT_ONCE`."""
-    codes = (np.cumsum(sizes) - sizes) // _AT_ONCE
+    codes = (np.cumsum(sizes, dtype=np.int64) - sizes) // _AT_ONCE
     ends = [*np.flatnonzero(np.diff(codes)) + 1, len(codes)]
     yield from (slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True))
+
+
+def _by_text(rarest: NDArray[np.void]) -> Iterator[NDArray[np.void]]:
+    """What is looked up, in parts that have about `_MET` holders; what is looked up of one text stays together."""
+    codes = (np.cumsum(rarest["holders"], dtype=np.int64) - rarest["holders"]) // _MET
+    new, _ = _groups(codes)
+    bounds = np.searchsorted(rarest["text"], rarest["text"][new])
+    yield from (rarest[start:end] for start, end in pairwise([*np.unique(bounds).tolist(), len(rarest)]))
