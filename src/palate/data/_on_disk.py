@@ -120,7 +120,7 @@ class Buckets:
     (array([20], dtype=uint8), array([10, 30, 40], dtype=uint8))
     """
 
-    def __init__(self, count: int, kind: np.dtype[Any], held: int = 2**23) -> None:
+    def __init__(self, count: int, kind: np.dtype[Any], held: int = 0) -> None:
         self._count, self._kind = count, kind
         self._file, self._end = Unnamed(held), 0
         self._bounds: list[NDArray[np.int64]] = []

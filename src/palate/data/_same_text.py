@@ -281,7 +281,7 @@ def _runs_in(lengths: NDArray[np.uint32], words: NDArray[np.uint32]) -> tuple[ND
 def _by_code(words: _Words) -> Iterator[tuple[Codes, NDArray[np.uint32]]]:
     """All runs of three words in the order of their codes, each with its text, once for each text: a part at a time."""
     bits = (words.count // _AT_ONCE).bit_length()
-    parts = Buckets(2**bits, _RUN)
+    parts = Buckets(2**bits, _RUN, _HELD)
     for texts, codes in words.runs():
         runs = np.empty(len(codes), _RUN)
         runs["code"], runs["text"] = codes, texts
@@ -357,7 +357,7 @@ class _Pairs:
         """How many of them are common."""
         self._left = np.zeros(len(words), np.int32)
         """Of those that other texts hold as well, how many are not looked up."""
-        self._shared = Buckets(len(words.firsts) - 1, _SHARED)
+        self._shared = Buckets(len(words.firsts) - 1, _SHARED, _HELD)
         """By blocks of texts, their trigrams that other texts hold as well and that are not common."""
         self._holders = Unnamed(_HELD)
         """The texts that hold each of those trigrams."""
@@ -425,32 +425,39 @@ class _Pairs:
         met.clear()
         both.sort()
         new, shared = _groups(both)
-        one, other = both[new] >> 32, both[new] & (2**32 - 1)
+        found = [np.empty((2, 0), np.int64)]
+        for first in range(0, len(new), _AT_ONCE):
+            places = slice(first, first + _AT_ONCE)
+            found += self._compared(both[new[places]], shared[places])
+        return np.concatenate(found, axis=1)
+
+    def _compared(self, pairs: Numbers, shared: Numbers) -> Iterator[NDArray[np.int64]]:
+        """Those of some pairs that share enough, given how many each shares of what was looked up."""
+        one, other = pairs >> 32, pairs & (2**32 - 1)
         # Of what was not looked up they may share all, or, where this is what is common, all that is so in the other.
         left, common = self._left[one], self._common[other]
         left = np.where(left == self._common[one], np.minimum(left, common), left)
         alike = shared + left >= self._needed[self._sizes[one]]
         one, other = one[alike], other[alike]
         lengths = self._words.lengths
-        pairs = [self._compared(one[some], other[some]) for some in _parts(lengths[one] + lengths[other])]
-        return np.concatenate([np.empty((2, 0), np.int64), *pairs], axis=1)
+        for some in _parts(lengths[one] + lengths[other]):
+            enough = self._shared_by(one[some], other[some]) >= self._needed[self._sizes[one[some]]]
+            yield np.stack([one[some], other[some]])[:, enough]
 
-    def _compared(self, one: Numbers, other: Numbers) -> NDArray[np.int64]:
-        """Those of some pairs that share as many trigrams as are needed."""
+    def _shared_by(self, one: Numbers, other: Numbers) -> Numbers:
+        """How many trigrams the two texts of each pair share."""
         if not len(one):
-            return np.empty((2, 0), np.int64)
+            return np.empty(0, np.int64)
         texts, places = np.unique(np.stack([one, other]), return_inverse=True)
         owners, codes = self._words.runs_of(texts)
         codes = np.unique(codes, return_inverse=True)[1]
         runs = np.unique(owners.astype(np.int64) << 32 | codes)
         counts = np.bincount(runs >> 32, minlength=len(texts))
         starts = np.cumsum(counts) - counts
-        pair = np.repeat(np.arange(len(one)), counts[places].sum(axis=0))
         both = places.T.ravel()
-        held = runs[_ranges(starts[both], counts[both])] & (2**32 - 1)
-        held = np.sort(pair << 32 | held)
-        shared = np.bincount(held[1:][held[1:] == held[:-1]] >> 32, minlength=len(one))
-        return np.stack([one, other])[:, shared >= self._needed[self._sizes[one]]]
+        pair = np.repeat(np.arange(len(both)) // 2, counts[both])
+        held = np.sort(pair << 32 | runs[_ranges(starts[both], counts[both])] & (2**32 - 1))
+        return np.bincount(held[1:][held[1:] == held[:-1]] >> 32, minlength=len(one))
 
 
 def _codes(first: NDArray[np.uint32], second: NDArray[np.uint32], third: NDArray[np.uint32]) -> Codes:
