@@ -451,7 +451,8 @@ class _Pairs:
         texts, places = np.unique(np.stack([one, other]), return_inverse=True)
         owners, codes = self._words.runs_of(texts)
         codes = np.unique(codes, return_inverse=True)[1]
-        runs = np.unique(owners.astype(np.int64) << 32 | codes)
+        runs = np.sort(owners.astype(np.int64) << 32 | codes)
+        runs = runs[_groups(runs)[0]]
         counts = np.bincount(runs >> 32, minlength=len(texts))
         starts = np.cumsum(counts) - counts
         both = places.T.ravel()
