@@ -143,7 +143,7 @@ class SameTexts:
         given, short = array("I"), array("b")
         for text in texts:
             key = _key(text)
-            given.append(self._digests.add(_digest(key)))
+            given.append(self._digests.add(digest_of(key)))
             if given[-1] == len(short):
                 self._words.add(key)
                 short.append(is_short(key))
@@ -159,7 +159,7 @@ class SameTexts:
 
     def number(self, text: str) -> int | None:
         """By which number a text goes here; None for one that was not given."""
-        return self._digests.number(_digest(text_key(text)))
+        return self._digests.number(digest_of(text_key(text)))
 
     def like(self, text: str) -> frozenset[int]:
         """The numbers of the texts that count as the same as this one, itself among them."""
@@ -187,10 +187,6 @@ class SameTexts:
         ones, others = np.concatenate([one, other]), np.concatenate([other, one])
         order = np.argsort(ones)
         return ones[order].data, others[order].data
-
-
-def _digest(key: str) -> bytes:
-    return digest_of(key.encode("utf-8", "surrogatepass"))
 
 
 class _Words:
@@ -450,8 +446,8 @@ class _Pairs:
             return np.empty(0, np.int64)
         texts, places = np.unique(np.stack([one, other]), return_inverse=True)
         owners, codes = self._words.runs_of(texts)
-        codes = np.unique(codes, return_inverse=True)[1]
-        runs = np.sort(owners.astype(np.int64) << 32 | codes)
+        ranks = np.unique(codes, return_inverse=True)[1]
+        runs = np.sort(owners.astype(np.int64) << 32 | ranks)
         runs = runs[_groups(runs)[0]]
         counts = np.bincount(runs >> 32, minlength=len(texts))
         starts = np.cumsum(counts) - counts

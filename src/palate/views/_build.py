@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from sys import intern
 
 import msgspec
 
-from palate.data import History, Item, text_key
+from palate.data import Digests, History, Item, digest_of, text_key
 from palate.engine import Failure
 from palate.records import Benchmark, Comparison, Judgement, PalateError, Part, Post, User, View
 from palate.views._neighbours import Lack, Neighbours
@@ -37,6 +38,8 @@ NO_FURTHER_STRANGER = "no further stranger could be found"
 """Of an item that has fewer strangers than the view draws; what the others come to is its score."""
 _MOST_SEEN = 2_048
 """Histories as items see them that are kept in mind."""
+_MOST_TOPICS = 2**26
+"""Characters of prompts whose topics are kept in mind."""
 NEARLY = 0.1
 """By how much two shares of choices about a category may differ beyond twofold: of few choices they are rough."""
 
@@ -97,10 +100,9 @@ class ViewBuilder:
         self._neighbours = Neighbours(benchmark.users, self._strangers, self.history, self.retriever)
         self._matched: dict[tuple[ViewSpec, str], list[_Subject]] = {}
         self._seen: dict[tuple[str, str, str], tuple[User, Item, list[Post] | list[Judgement], int]] = {}
-        self._category_of: dict[str, str] = {}
-        for asked in ((whole or benchmark).comparisons, (whole or benchmark).completions):
-            self._category_of.update({text_key(one.prompt): one.category for one in asked if one.category})
+        self._category_of = _Categories(whole or benchmark)
         self._topics: dict[str, tuple[str, str | None]] = {}
+        self._topic_characters = 0
         self._whole = whole or benchmark
         self._asked_of: dict[str, Counter[str]] = {}
         self._known = known if known is not None else _choices(whole or benchmark)
@@ -279,7 +281,7 @@ class ViewBuilder:
         if user.id not in self._asked_of:
             choices = [*user.judgements, *self._items_of.get(user.id, ())]
             prompts = {(text_key(one.prompt), one.responses): text_key(one.prompt) for one in choices}.values()
-            self._asked_of[user.id] = Counter(self._category_of.get(prompt, prompt) for prompt in prompts)
+            self._asked_of[user.id] = Counter(self._category_of.get(prompt) or prompt for prompt in prompts)
         counts = self._asked_of[user.id]
         itself = int(user.id == item.user_id)
         return max(0, counts[item.category or text_key(item.prompt)] - itself) / max(1, counts.total() - itself)
@@ -297,6 +299,9 @@ class ViewBuilder:
 
     def _topic(self, prompt: str) -> tuple[str, str | None]:
         """A prompt as it is compared, and the category of the items that ask it."""
+        self._topic_characters += len(prompt)
+        if self._topic_characters > _MOST_TOPICS:
+            self._topics, self._topic_characters = {}, len(prompt)
         key = text_key(prompt)
         return self._topics.setdefault(prompt, (key, self._category_of.get(key)))
 
@@ -457,6 +462,22 @@ class ViewBuilder:
             closeness=subject.closeness,
             neighbours=tuple(sorted(history.neighbours)),
         )
+
+
+class _Categories:
+    """The category of the items that ask a prompt, of the last where they differ. Prompts go by their keys."""
+
+    def __init__(self, benchmark: Benchmark) -> None:
+        self._prompts = Digests()
+        self._categories: list[str] = []
+        for item in chain[Item](benchmark.comparisons, benchmark.completions):
+            if item.category:
+                number = self._prompts.add(digest_of(text_key(item.prompt)))
+                self._categories[number : number + 1] = [intern(item.category)]
+
+    def get(self, prompt: str) -> str | None:
+        number = self._prompts.number(digest_of(prompt))
+        return None if number is None else self._categories[number]
 
 
 def _choices(benchmark: Benchmark) -> Mapping[str, int]:
