@@ -159,7 +159,12 @@ class OnDisk(Sequence[T], Generic[T]):
 
     def at(self, places: Iterable[int]) -> OnDisk[T]:
         """Those at some places."""
-        return OnDisk(self._lines, self._decode, array("I", [self._places[place] for place in places]))
+        return OnDisk(self._lines, self._decode, array("I", (self._places[place] for place in places)))
+
+    @property
+    def lines(self) -> Sequence[int]:
+        """The number of the line of each."""
+        return self._places
 
     def holds(self, others: Sequence[object]) -> bool:
         """Whether others are the same lines of the file as all or some of these, read as something else."""
@@ -201,12 +206,15 @@ class OnDisk(Sequence[T], Generic[T]):
             yield from (self._decode(self._lines.read(place)[0]) for place in places)
 
 
+def at_places(records: Sequence[Some], places: Iterable[int]) -> Sequence[Some]:
+    """Those at some places; on the disk where all are."""
+    return records.at(places) if isinstance(records, OnDisk) else tuple(records[place] for place in places)
+
+
 def picked(records: Sequence[Some], wanted: Callable[[Some], bool]) -> Sequence[Some]:
     """Those that are wanted; on the disk where all are.
 
     >>> picked([1, 2, 3], lambda number: number > 1)
-    [2, 3]
+    (2, 3)
     """
-    if isinstance(records, OnDisk):
-        return records.at(place for place, record in enumerate(records) if wanted(record))
-    return [record for record in records if wanted(record)]
+    return at_places(records, (place for place, record in enumerate(records) if wanted(record)))
