@@ -128,6 +128,7 @@ class Buckets:
 
     def add(self, buckets: NDArray[np.integer[Any]], records: NDArray[Any]) -> None:
         """Put each record into its bucket."""
+        buckets = buckets.astype(np.min_scalar_type(self._count))
         order = np.argsort(buckets, kind="stable")
         self._file.write(records[order].astype(self._kind, copy=False).tobytes())
         bounds = np.searchsorted(buckets[order], np.arange(self._count + 1)) * self._kind.itemsize

@@ -37,20 +37,21 @@ HELD = 40
 Codes = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
-_STEP = np.uint64(0x9E3779B97F4A7C15)
+_STEP, _TEXT_STEP = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
+_LOW, _ONE = 2**32 - 1, np.int32(1)
 _COMMON = 500
 """A trigram of more texts than this, such as *as a language*, does not by itself make two texts worth comparing."""
 _AT_ONCE = 2**21
 """Words, and holders of runs of words, that are in memory at once."""
-_MET = 2**24
+_MET = 2**23
 """Pairs of texts that are counted at once."""
 _HELD = 2**23
 """Bytes from which what is compared lies in files."""
 _NEAR = 1_024
 """Words between two texts that are read rather than passed over."""
 _RUN = np.dtype([("code", "<u8"), ("text", "<u4")])
-_SHARED = np.dtype([("text", "<u4"), ("start", "<i8"), ("holders", "<u2")])
-"""A text, and of a run of three words that it holds, where the texts that hold it begin and how many they are."""
+_SHARED = np.dtype([("text", "<u4"), ("start", "<i8"), ("longer", "<u2")])
+"""A text, and of a run of three words that it holds, where the longer texts that hold it begin, and their number."""
 
 
 @lru_cache(maxsize=20_000)
@@ -229,7 +230,7 @@ class _Words:
         return np.array([self._vocabulary.get(word, 0) for word in words], np.uint32)
 
     def runs(self) -> Iterator[tuple[NDArray[np.uint32], Codes]]:
-        """The texts and codes of all runs of three words that lie in one text, a block at a time."""
+        """The runs of three words of all texts, a block at a time, as `_runs_in` gives them."""
         start = 0
         for first, end in pairwise(self.firsts):
             lengths = self.lengths[first:end]
@@ -238,19 +239,17 @@ class _Words:
             yield texts + np.uint32(first), codes
             start += length
 
-    def runs_of(self, texts: Numbers) -> tuple[NDArray[np.uint32], Codes]:
-        """The same of some texts, in order and each once; the texts go by their places among these."""
-        lengths = self.lengths[texts]
+    def runs_of(self, texts: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], Codes]:
+        """Those of some texts, in order and each once; the texts go by their places among these."""
+        lengths = self.lengths[texts].astype(np.int64)
         starts = self._starts[texts]
         ends = starts + lengths
         # What lies near to each other is read at once.
-        breaks = np.flatnonzero(starts[1:] - ends[:-1] > _NEAR) + 1
-        words = []
-        for low, high in pairwise([0, *breaks.tolist(), len(texts)]):
-            start, end = int(starts[low]), int(ends[high - 1])
-            content = np.frombuffer(self._file.read(4 * start, 4 * (end - start)), np.uint32)
-            words.append(content[_ranges(starts[low:high] - start, lengths[low:high])])
-        return _runs_in(lengths, np.concatenate(words))
+        new = np.concatenate([[True], starts[1:] - ends[:-1] > _NEAR])
+        low, high = starts[new], ends[np.append(new[1:], True)]
+        read = b"".join(map(self._file.read, (4 * low).tolist(), (4 * (high - low)).tolist()))
+        moved = (low - np.cumsum(high - low) + (high - low))[np.cumsum(new) - 1]
+        return _runs_in(lengths, np.frombuffer(read, np.uint32)[_ranges(starts - moved, lengths)])
 
     @property
     def lengths(self) -> NDArray[np.uint32]:
@@ -264,31 +263,42 @@ class _Words:
         return starts
 
 
-def _runs_in(lengths: NDArray[np.uint32], words: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], Codes]:
-    """The texts and codes of the runs of three words in texts of these lengths, one after another."""
+def _runs_in(lengths: NDArray[np.integer[Any]], words: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], Codes]:
+    """The texts and codes of the runs of three words in texts of these lengths, one after another; each run once for
+    each text."""
     inside = np.ones(len(words), bool)
     last = np.cumsum(lengths, dtype=np.int64)[lengths > 0]
     inside[last - 1] = inside[last - 2] = False
     places = np.flatnonzero(inside)
     texts = np.repeat(np.arange(len(lengths), dtype=np.uint32), np.maximum(lengths, 2) - 2)
-    return texts, _codes(words[places], words[places + 1], words[places + 2])
+    codes = _codes(words[places], words[places + 1], words[places + 2])
+    both = codes + texts * _TEXT_STEP
+    order = np.argsort(both)
+    both = both[order]
+    once = np.ones(len(codes), bool)
+    once[order[1:][both[1:] == both[:-1]]] = False
+    return texts[once], codes[once]
 
 
-def _by_code(words: _Words) -> Iterator[tuple[Codes, NDArray[np.uint32]]]:
-    """All runs of three words in the order of their codes, each with its text, once for each text: a part at a time."""
+def _by_code(words: _Words) -> tuple[NDArray[np.int32], Iterator[tuple[Codes, NDArray[np.uint32]]]]:
+    """How many different runs of three words each text has, and all of these in the order of their codes, each with its
+    text, a part at a time."""
     bits = (words.count // _AT_ONCE).bit_length()
     parts = Buckets(2**bits, _RUN, _HELD)
+    sizes = np.zeros(len(words), np.int32)
     for texts, codes in words.runs():
         runs = np.empty(len(codes), _RUN)
         runs["code"], runs["text"] = codes, texts
-        parts.add((codes >> np.uint64(64 - bits)).astype(np.uint32) if bits else np.zeros(len(codes), np.uint8), runs)
-    for part in range(2**bits):
-        runs = parts.read(part)
-        order = np.argsort(runs["code"], kind="stable")
-        codes, texts = runs["code"][order], runs["text"][order]
-        new = np.ones(len(codes), bool)
-        new[1:] = (codes[1:] != codes[:-1]) | (texts[1:] != texts[:-1])
-        yield codes[new], texts[new]
+        parts.add(codes >> np.uint64(64 - bits) if bits else np.zeros(len(codes), np.uint8), runs)
+        np.add.at(sizes, texts, _ONE)
+
+    def in_order() -> Iterator[tuple[Codes, NDArray[np.uint32]]]:
+        for part in range(2**bits):
+            runs = parts.read(part)
+            order = np.argsort(runs["code"])
+            yield runs["code"][order], runs["text"][order]
+
+    return sizes, in_order()
 
 
 class _Trigrams:
@@ -296,11 +306,10 @@ class _Trigrams:
 
     def __init__(self, words: _Words) -> None:
         self._words = words
-        self._sizes = np.zeros(len(words), np.int32)
+        self._sizes, runs = _by_code(words)
         """How many different trigrams each text has."""
         codes, counts, owners = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], [np.empty(0, np.uint32)]
-        for code, owner in _by_code(words):
-            np.add.at(self._sizes, owner, 1)
+        for code, owner in runs:
             new, count = _groups(code)
             codes.append(code[new])
             counts.append(count)
@@ -335,11 +344,11 @@ class _Trigrams:
 
 
 class _Pairs:
-    """Every two texts that count as the same.
+    """Every two texts that count as the same. Below, texts go by their ranks: the shorter, the lower.
 
     The shorter of two that are the same shares at least `_enough` of its trigrams, and so two of any few more than it
-    may miss. Only those pairs are counted that have one of the shorter text's rarest in common, and only those that
-    have two in common are compared.
+    may miss. Those are looked up that the fewest longer texts hold, and only pairs that have two of these in common
+    are compared.
 
     Of every text little is held in memory, and of its trigrams nothing: which texts hold which lies in files without
     a name, in parts that are read one at a time, so that time grows with the number of texts.
@@ -347,114 +356,116 @@ class _Pairs:
 
     def __init__(self, words: _Words) -> None:
         self._words = words
-        self._sizes = np.zeros(len(words), np.int32)
-        """How many different trigrams each text has."""
-        self._common = np.zeros(len(words), np.int32)
-        """How many of them are common."""
-        self._left = np.zeros(len(words), np.int32)
-        """Of those that other texts hold as well, how many are not looked up."""
-        self._shared = Buckets(len(words.firsts) - 1, _SHARED, _HELD)
-        """By blocks of texts, their trigrams that other texts hold as well and that are not common."""
+        sizes, runs = _by_code(words)
+        order = np.argsort(sizes, kind="stable")
+        self._texts = order.astype(np.uint32)
+        """The number of each text."""
+        ranks = np.empty_like(self._texts)
+        ranks[order] = np.arange(len(words))
+        sizes = sizes[order]
+        self._needed = np.array([_enough(size) for size in range(int(sizes.max(initial=0)) + 1)], np.int32)[sizes]
+        """How many trigrams each text has to share with a longer one."""
+        self._common, self._left = np.zeros_like(sizes), np.zeros_like(sizes)
+        """How many trigrams of each text are common, and how many that others hold as well are not looked up."""
+        self._blocks = [*(some.start for some in _parts(sizes)), len(words)]
+        """Where each block of texts begins, and the last one ends."""
+        self._shared = Buckets(len(self._blocks) - 1, _SHARED, _HELD)
+        """By blocks, the trigrams of each text that others hold as well and that are not common."""
         self._holders = Unnamed(_HELD)
-        """The texts that hold each of those trigrams."""
+        """The texts that hold each of those trigrams, in order."""
         end = 0
-        for codes, texts in _by_code(words):
-            np.add.at(self._sizes, texts, 1)
+        for codes, texts in runs:
             _, count = _groups(codes)
-            counts = np.repeat(count, count)
-            np.add.at(self._common, texts[counts > _COMMON], 1)
-            texts = texts[(counts > 1) & (counts <= _COMMON)]
+            held_by = np.repeat(count, count)
+            np.add.at(self._common, ranks[texts[held_by > _COMMON]], _ONE)
             count = count[(count > 1) & (count <= _COMMON)]
-            shared = np.empty(len(texts), _SHARED)
-            shared["text"], shared["holders"] = texts, np.repeat(count, count)
-            shared["start"] = np.repeat(end + np.cumsum(count) - count, count)
-            self._shared.add(np.searchsorted(words.firsts, texts, side="right") - 1, shared)
-            self._holders.write(texts.tobytes())
-            end += len(texts)
-        self._needed = np.array([_enough(size) for size in range(int(self._sizes.max(initial=0)) + 1)], np.int32)
-        """How many trigrams a text of so many has to share."""
+            both = np.repeat(np.arange(len(count)), count) << 32 | ranks[texts[(held_by > 1) & (held_by <= _COMMON)]]
+            both.sort()
+            shared = np.empty(len(both), _SHARED)
+            shared["text"], shared["start"] = both & _LOW, np.arange(end + 1, end + len(both) + 1)
+            shared["longer"] = np.repeat(np.cumsum(count), count) - np.arange(1, len(both) + 1)
+            self._shared.add(np.searchsorted(self._blocks, shared["text"], side="right") - 1, shared)
+            self._holders.write(shared["text"].tobytes())
+            end += len(both)
 
     def found(self) -> tuple[Numbers, Numbers]:
-        """By their numbers, each pair once, in order."""
-        pairs = [np.empty((2, 0), np.int64)]
+        """By their numbers, each pair once, in order, and the shorter text first."""
+        pairs = [np.empty(0, np.int64)]
         waiting: list[NDArray[np.void]] = []
-        for block, (first, end) in enumerate(pairwise(self._words.firsts)):
-            waiting.append(self._rarest(block, first, end))
-            if end == len(self._words) or sum(int(some["holders"].sum()) for some in waiting) > _MET:
-                pairs += map(self._the_same, _by_text(np.concatenate(waiting)))
+        for block, end in enumerate(self._blocks[1:]):
+            waiting.append(self._rarest(block))
+            if end == len(self._texts) or sum(int(some["longer"].sum()) for some in waiting) > _MET:
+                for some in _by_text(np.concatenate(waiting)):
+                    pairs += self._the_same(some)
                 waiting.clear()
-        one, other = np.concatenate(pairs, axis=1)
-        return one, other
+        both = np.concatenate(pairs)
+        one, other = self._texts[both >> 32], self._texts[both & _LOW]
+        order = np.lexsort((other, one))
+        return one[order].astype(np.int64), other[order].astype(np.int64)
 
-    def _rarest(self, block: int, first: int, end: int) -> NDArray[np.void]:
-        """Of each text of a block as many trigrams as have to be looked up, the rarest; text by text."""
+    def _rarest(self, block: int) -> NDArray[np.void]:
+        """Of each text of a block as many trigrams as have to be looked up, those that the fewest longer texts hold."""
+        first, end = self._blocks[block : block + 2]
         shared = self._shared.read(block)
-        shared = shared[np.argsort(shared["text"].astype(np.int64) * (_COMMON + 1) + shared["holders"])]
+        shared = shared[np.argsort(shared["text"].astype(np.int64) * (_COMMON + 1) + shared["longer"])]
         texts = shared["text"].astype(np.int64) - first
         rare, common = np.bincount(texts, minlength=end - first), self._common[first:end]
-        needed = self._needed[self._sizes[first:end]]
-        # What no other text holds is rarer than all of these, so as many fewer of these have to be looked up.
-        most = np.where(rare + common < needed, 0, rare + common - needed + 2)
+        may_miss = rare + common - self._needed[first:end]
+        # What no other text holds is missed by all, so as many fewer of these have to be looked up.
+        most = np.where(may_miss < 0, 0, may_miss + 2)
         self._left[first:end] = rare + common - np.minimum(rare, most)
         place = np.arange(len(shared)) - (np.cumsum(rare) - rare)[texts]
-        return shared[place < most[texts]]
+        looked_up: NDArray[np.void] = shared[(place < most[texts]) & (shared["longer"] > 0)]
+        return looked_up
 
-    def _the_same(self, rarest: NDArray[np.void]) -> NDArray[np.int64]:
+    def _the_same(self, rarest: NDArray[np.void]) -> Iterator[Numbers]:
         """Those pairs of which some texts are the shorter, given what of these is looked up."""
         rarest = rarest[np.argsort(rarest["start"])]
-        met = [np.empty(0, np.int64)]
+        met = np.empty(int(rarest["longer"].sum()), np.int64)
         bounds = np.searchsorted(rarest["start"], np.arange(0, int(rarest["start"].max(initial=0)) + 1, _AT_ONCE))
+        end = 0
         for low, high in pairwise([*bounds.tolist(), len(rarest)]):
-            looked_up = rarest[low:high]
-            if not len(looked_up):
+            if low == high:
                 continue
-            start, last = int(looked_up["start"][0]), looked_up[-1]
-            length = int(last["start"]) + int(last["holders"]) - start
+            looked_up, last = rarest[low:high], rarest[high - 1]
+            start = int(looked_up["start"][0])
+            length = int(last["start"]) + int(last["longer"]) - start
             holders = np.frombuffer(self._holders.read(4 * start, 4 * length), np.uint32)
-            for some in _parts(looked_up["holders"]):
-                one = np.repeat(looked_up["text"][some], looked_up["holders"][some])
-                other = holders[_ranges(looked_up["start"][some] - start, looked_up["holders"][some])]
-                sizes = self._sizes[one], self._sizes[other]
-                shorter = (sizes[0] < sizes[1]) | ((sizes[0] == sizes[1]) & (one < other))
-                met.append(one[shorter].astype(np.int64) << 32 | other[shorter])
-        both = np.concatenate(met)
-        met.clear()
-        both.sort()
-        new, shared = _groups(both)
-        found = [np.empty((2, 0), np.int64)]
+            for some in map(looked_up.__getitem__, _parts(looked_up["longer"])):
+                one = np.repeat(some["text"].astype(np.int64) << 32, some["longer"])
+                met[end : end + len(one)] = one | holders[_ranges(some["start"] - start, some["longer"])]
+                end += len(one)
+        met.sort()
+        new, shared = _groups(met)
         for first in range(0, len(new), _AT_ONCE):
             places = slice(first, first + _AT_ONCE)
-            found += self._compared(both[new[places]], shared[places])
-        return np.concatenate(found, axis=1)
+            yield from self._compared(met[new[places]], shared[places])
 
-    def _compared(self, pairs: Numbers, shared: Numbers) -> Iterator[NDArray[np.int64]]:
+    def _compared(self, pairs: Numbers, shared: Numbers) -> Iterator[Numbers]:
         """Those of some pairs that share enough, given how many each shares of what was looked up."""
-        one, other = pairs >> 32, pairs & (2**32 - 1)
+        one, other = pairs >> 32, pairs & _LOW
         # Of what was not looked up they may share all, or, where this is what is common, all that is so in the other.
         left, common = self._left[one], self._common[other]
         left = np.where(left == self._common[one], np.minimum(left, common), left)
-        alike = shared + left >= self._needed[self._sizes[one]]
-        one, other = one[alike], other[alike]
+        pairs = pairs[shared + left >= self._needed[one]]
         lengths = self._words.lengths
-        for some in _parts(lengths[one] + lengths[other]):
-            enough = self._shared_by(one[some], other[some]) >= self._needed[self._sizes[one[some]]]
-            yield np.stack([one[some], other[some]])[:, enough]
+        for some in _parts(lengths[self._texts[pairs >> 32]] + lengths[self._texts[pairs & _LOW]]):
+            yield pairs[some][self._shared_by(pairs[some]) >= self._needed[pairs[some] >> 32]]
 
-    def _shared_by(self, one: Numbers, other: Numbers) -> Numbers:
+    def _shared_by(self, pairs: Numbers) -> Numbers:
         """How many trigrams the two texts of each pair share."""
-        if not len(one):
+        if not len(pairs):
             return np.empty(0, np.int64)
-        texts, places = np.unique(np.stack([one, other]), return_inverse=True)
+        texts, places = np.unique(self._texts[np.stack([pairs >> 32, pairs & _LOW], axis=1)], return_inverse=True)
+        places = places.ravel()
         owners, codes = self._words.runs_of(texts)
         ranks = np.unique(codes, return_inverse=True)[1]
-        runs = np.sort(owners.astype(np.int64) << 32 | ranks)
-        runs = runs[_groups(runs)[0]]
-        counts = np.bincount(runs >> 32, minlength=len(texts))
+        counts = np.bincount(owners, minlength=len(texts))
         starts = np.cumsum(counts) - counts
-        both = places.T.ravel()
-        pair = np.repeat(np.arange(len(both)) // 2, counts[both])
-        held = np.sort(pair << 32 | runs[_ranges(starts[both], counts[both])] & (2**32 - 1))
-        return np.bincount(held[1:][held[1:] == held[:-1]] >> 32, minlength=len(one))
+        pair = np.repeat(np.arange(len(places)) // 2, counts[places])
+        held = pair << 32 | ranks[_ranges(starts[places], counts[places])]
+        held.sort()
+        return np.bincount(held[1:][held[1:] == held[:-1]] >> 32, minlength=len(pairs))
 
 
 def _codes(first: NDArray[np.uint32], second: NDArray[np.uint32], third: NDArray[np.uint32]) -> Codes:
@@ -488,8 +499,8 @@ def _parts(sizes: NDArray[np.integer[Any]]) -> Iterator[slice]:
 
 
 def _by_text(rarest: NDArray[np.void]) -> Iterator[NDArray[np.void]]:
-    """What is looked up, in parts that have about `_MET` holders; what is looked up of one text stays together."""
-    codes = (np.cumsum(rarest["holders"], dtype=np.int64) - rarest["holders"]) // _MET
+    """What is looked up, in parts that about `_MET` longer texts hold; what is looked up of one text stays together."""
+    codes = (np.cumsum(rarest["longer"], dtype=np.int64) - rarest["longer"]) // _MET
     new, _ = _groups(codes)
     bounds = np.searchsorted(rarest["text"], rarest["text"][new])
     yield from (rarest[start:end] for start, end in pairwise([*np.unique(bounds).tolist(), len(rarest)]))
