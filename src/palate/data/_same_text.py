@@ -185,7 +185,7 @@ class SameTexts:
     def _same(self) -> tuple[memoryview, memoryview]:
         """Every text that others are the same as, in order, and each of the others."""
         one, other = self.pairs()
-        ones, others = np.concatenate([one, other]), np.concatenate([other, one])
+        ones, others = (np.concatenate(both).astype(np.uint32) for both in ((one, other), (other, one)))
         order = np.argsort(ones)
         return ones[order].data, others[order].data
 
@@ -239,10 +239,9 @@ class _Words:
             yield texts + np.uint32(first), codes
             start += length
 
-    def runs_of(self, texts: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], Codes]:
-        """Those of some texts, in order and each once; the texts go by their places among these."""
+    def runs_of(self, texts: NDArray[np.uint32], starts: Numbers) -> tuple[NDArray[np.uint32], Codes]:
+        """Those of some texts, in order and each once, by their places among these; `starts` is where each begins."""
         lengths = self.lengths[texts].astype(np.int64)
-        starts = self._starts[texts]
         ends = starts + lengths
         # What lies near to each other is read at once.
         new = np.concatenate([[True], starts[1:] - ends[:-1] > _NEAR])
@@ -255,9 +254,8 @@ class _Words:
     def lengths(self) -> NDArray[np.uint32]:
         return np.frombuffer(self._lengths, np.uint32)
 
-    @cached_property
-    def _starts(self) -> Numbers:
-        """Where each text begins."""
+    def starts(self) -> Numbers:
+        """With which word each text begins."""
         starts = np.cumsum(self.lengths, dtype=np.int64)
         starts -= self.lengths
         return starts
@@ -355,7 +353,7 @@ class _Pairs:
     """
 
     def __init__(self, words: _Words) -> None:
-        self._words = words
+        self._words, self._starts = words, words.starts()
         sizes, runs = _by_code(words)
         order = np.argsort(sizes, kind="stable")
         self._texts = order.astype(np.uint32)
@@ -458,7 +456,7 @@ class _Pairs:
             return np.empty(0, np.int64)
         texts, places = np.unique(self._texts[np.stack([pairs >> 32, pairs & _LOW], axis=1)], return_inverse=True)
         places = places.ravel()
-        owners, codes = self._words.runs_of(texts)
+        owners, codes = self._words.runs_of(texts, self._starts[texts])
         ranks = np.unique(codes, return_inverse=True)[1]
         counts = np.bincount(owners, minlength=len(texts))
         starts = np.cumsum(counts) - counts
