@@ -73,10 +73,10 @@ def _no_room(error: OSError) -> PalateError:
 
 
 class Lines:
-    """Pieces of a file, each by its number: of one without a name, or of one that is there already."""
+    """Pieces of a file, each by its number: of one without a name, as `Unnamed` is, or of one that is there already."""
 
-    def __init__(self, file: Path | None = None) -> None:
-        self._file = Unnamed() if file is None else file.open("rb")
+    def __init__(self, file: Path | None = None, held: int = 0) -> None:
+        self._file = Unnamed(held) if file is None else file.open("rb")
         self._starts = array("Q", [0])
 
     def __len__(self) -> int:

@@ -10,7 +10,7 @@ from sys import intern
 
 import msgspec
 
-from palate.data import Digests, History, Item, digest_of, text_key
+from palate.data import Digests, History, Item, Lines, digest_of, text_key
 from palate.engine import Failure
 from palate.records import Benchmark, Comparison, Judgement, PalateError, Part, Post, User, View
 from palate.views._neighbours import Lack, Neighbours
@@ -38,6 +38,8 @@ NO_FURTHER_STRANGER = "no further stranger could be found"
 """Of an item that has fewer strangers than the view draws; what the others come to is its score."""
 _MOST_SEEN = 2_048
 """Histories as items see them that are kept in mind."""
+_MOST_MATCHES = 2**23
+"""Bytes from which the strangers that were drawn are kept in a file."""
 _MOST_TOPICS = 2**26
 """Characters of prompts whose topics are kept in mind."""
 NEARLY = 0.1
@@ -58,6 +60,18 @@ class _Subject(msgspec.Struct, frozen=True):
     closeness: Closeness | None = None
     near: dict[str, Counter[int]] = {}
     """For a stranger, how many pieces of each kind should be how near to the item, as the user's own are."""
+
+
+class _Match(msgspec.Struct, frozen=True, array_like=True):
+    """A stranger's `_Subject` as it is written down."""
+
+    user: str
+    amounts: dict[str, int]
+    closeness: Closeness | None
+    near: dict[str, dict[int, int]]
+
+
+_ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(list[_Match])
 
 
 class _History(msgspec.Struct):
@@ -98,7 +112,8 @@ class ViewBuilder:
         self.history = History(whole or benchmark)
         self._strangers = Strangers(whole or benchmark, set(benchmark.users), self.history, seed=seed)
         self._neighbours = Neighbours(benchmark.users, self._strangers, self.history, self.retriever)
-        self._matched: dict[tuple[ViewSpec, str], list[_Subject]] = {}
+        self._matched, self._matches = Digests(), Lines(held=_MOST_MATCHES)
+        """The views and items for which strangers were drawn, and who: each draw asks again, after all items."""
         self._seen: dict[tuple[str, str, str], tuple[User, Item, list[Post] | list[Judgement], int]] = {}
         self._category_of = _Categories(whole or benchmark)
         self._topics: dict[str, tuple[str, str | None]] = {}
@@ -234,9 +249,17 @@ class ViewBuilder:
         of somebody cannot be cut to a number, so there a stranger is known by half to twice as many choices, and half
         to twice as large a share of them is about the item's category.
         """
-        key = spec, item.id
-        if key in self._matched:
-            return self._matched[key]
+        key = digest_of(f"{spec.name}\x00{spec.draws}\x00{item.id}")
+        if spec.draws > 1 and (number := self._matched.number(key)) is not None:
+            return [
+                _Subject(
+                    self._benchmark.users[one.user],
+                    one.amounts,
+                    one.closeness,
+                    {kind: Counter(near) for kind, near in one.near.items()},
+                )
+                for one in _DECODER.decode(self._matches.read(number)[0])
+            ]
         own = self._benchmark.users[item.user_id]
         needed = self._amounts(spec, own, item)
         near = {kind: self._nearness(own, kind, item, needed[kind]) for kind in HISTORY if needed.get(kind)}
@@ -264,8 +287,10 @@ class ViewBuilder:
                 break
         half.sort(key=lambda one: one[0])
         found = (enough + [subject for _, subject in half])[: spec.draws]
-        if spec.draws > 1:  # each draw asks again, after all items
-            self._matched[key] = found
+        if spec.draws > 1:
+            self._matched.add(key)
+            matches = [_Match(one.user.id, one.amounts, one.closeness, dict(one.near)) for one in found]
+            self._matches.append(_ENCODER.encode(matches))
         return found
 
     def _nearness(self, user: User, kind: str, item: Item, most: int | None = None) -> Counter[int]:
