@@ -133,6 +133,18 @@ def load_with_datasets(folder: Path, kind: str, *, as_rows: bool = False) -> Pre
     return read
 
 
+def same_texts(folder: Path) -> Prepared:
+    """All responses of the table, compared with each other; reading the lines is counted."""
+    from palate.data import SameTexts
+
+    def responses() -> Iterator[str]:
+        with (folder / "table.jsonl").open() as lines:
+            for row in map(json.loads, lines):
+                yield from (row["chosen"], row["rejected"])
+
+    return lambda: SameTexts(responses()).pairs()
+
+
 def folds(folder: Path) -> Prepared:
     from palate.personal import make_folds
 
@@ -229,6 +241,7 @@ OPERATIONS: dict[str, Callable[[Path], Prepared]] = {
         for kind in ("csv", "jsonl", "parquet")
         for who, prepare in LOADERS.items()
     },
+    "texts that are the same": same_texts,
     "folds of unseen": folds,
     "the first stranger of each item": strangers,
     "views of 4 judgements, BM25": views,
