@@ -104,7 +104,7 @@ def test_a_source_that_leaves_nothing_says_why(tmp_path: Path) -> None:
         ("user,question,answer,date\na,b,c,yesterday\n", "'yesterday' is not a date"),
         ("user,question,answer,score\na,b,c,high\n", "score is 'high'; write a number"),
         ("user,question,answer\na,b\n", "another number of columns"),
-        ("user,question,answer\na,b,\xff\n", "it is not UTF-8"),
+        ("user,question,answer\na,b,\xff\n", ", line 2: not UTF-8 text"),
     ],
 )
 def test_a_table_says_which_line_is_wrong(tmp_path: Path, content: str, fault: str) -> None:

@@ -182,6 +182,28 @@ def test_a_table_is_read_as_the_country_writes_it(name: str, mark: str, tmp_path
     assert (question.user, question.date, answer.body) == ("ann", "2023-05-14T20:11:00", "Größe, ja; nein")
 
 
+@pytest.mark.parametrize(
+    ("days", "last", "said"),
+    [
+        (None, "13/4/2023", ["2023-05-02", "2023-04-13"]),
+        (None, "3/14/2023", ["2023-02-05", "2023-03-14"]),
+        ("month-first", "3/4/2023", ["2023-02-05", "2023-03-04"]),
+        (None, "3/4/2023", r"column 'when' holds '2/5/2023' \(.*table.csv, line 2\).* days = \"day-first\" or "),
+    ],
+)
+def test_dates_with_slashes_of_a_table(days: str | None, last: str, said: str | list[str], tmp_path: Path) -> None:
+    file = tmp_path / "table.csv"
+    file.write_text(f"user,when,question,answer\nann,2/5/2023,Why?,\nbob,{last},Why?,\n")
+    entries: list[Entry] = []
+    table = Table(file, columns={"date": "when"}, days=days)
+    if isinstance(said, str):
+        with pytest.raises(PalateError, match=said):
+            table.read(entries.append, Counter(), lambda done, total: None)
+    else:
+        table.read(entries.append, Counter(), lambda done, total: None)
+        assert [entry.date for entry in entries] == said
+
+
 def test_votes_beyond_all_numbers_are_many_votes(tmp_path: Path) -> None:
     file = tmp_path / "table.jsonl"
     file.write_text('{"user": "ann", "question": "Why?", "answer": "So.", "score": "1e400"}\n')

@@ -69,6 +69,24 @@ def test_a_wrong_name_is_met_with_the_nearest_right_one(
     expect_refused(palate(*words), *said)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("train", "mini", "--model", "x"), "Unknown option: --model.\nTry: "),
+        (("train", "mini", "--metod=x"), "Unknown option: --metod. Did you mean --method?"),
+        (("eval", "nothere"), "unknown benchmark 'nothere'. Known: "),
+    ],
+)
+def test_only_what_is_near_is_suggested(palate: Palate, words: tuple[str, ...], said: str) -> None:
+    expect_refused(palate(*words), said)
+
+
+def test_a_folder_of_runs_is_no_run(palate: Palate) -> None:
+    assert palate("eval", "mini", "--rm", "longest", "--view", "none", "--limit", "4").returncode == 0
+    for words in (("audit", "runs"), ("report", "runs"), ("compare", "latest", "runs")):
+        expect_refused(palate(*words), "it is a folder of runs", "such as runs/latest", "palate runs runs")
+
+
 def test_broken_json_names_the_file_and_the_line(palate: Palate, tmp_path: Path) -> None:
     rows = [COMPARISON | {"id": f"q{n}"} for n in range(9)]
     held = folder(tmp_path / "mine", [USER], rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -11,15 +12,18 @@ import termios
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from command import GUARD, palate
+from palate.cli._lines import wrapped
 from palate.cli._show import progress_bar
 from palate.report import Table, make_console, print_table
 
 ROWS, COLUMNS = 40, 80
 
 
-def screen_of(*words: str, cwd: Path) -> str:
+def screen_of(*words: str, cwd: Path, code: int = 0) -> str:
     """Everything a command writes to a terminal, control sequences included."""
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
@@ -38,7 +42,7 @@ def screen_of(*words: str, cwd: Path) -> str:
     finally:
         os.close(ours)
     status = process.wait(GUARD)
-    assert status == 0, written.decode()
+    assert status == code, written.decode()
     return written.decode()
 
 
@@ -65,6 +69,31 @@ class TestResultAndProgress:
         assert "12/40" in last
         assert "left" in last
         assert "judge:my-model rates" in last
+
+
+class TestErrors:
+    def test_no_word_and_no_command_is_broken(self, tmp_path: Path) -> None:
+        name = "a-plan-of-a-long-name-that-fills-much-of-a-line.toml"
+        said = screen_of("build", name, cwd=tmp_path, code=2)
+        words = (
+            f"palate: there is no plan {name}.\r\nBegin with an example:\r\npalate build {name} --example stackexchange"
+        )
+        assert words in said
+
+    def test_findings_about_data_are_broken_between_words(self, tmp_path: Path) -> None:
+        (tmp_path / "prefs.csv").write_text("user,prompt,response_a,response_b,label\nann,Tea?,Green.,Black.,\n")
+        said = re.sub(r"\x1b\[[0-9;]*m", "", screen_of("data", "check", "prefs.csv", cwd=tmp_path, code=2))
+        lines = said.splitlines()
+        assert "prefs.csv,user=user,prompt=prompt,response_a=response_a,response_b=response_b,label=label" in lines
+        assert [line for line in lines if len(line) > COLUMNS and " " in line] == []
+        assert "error prefs.csv:2: field 'label': is empty; use A, B or tie, or say what the\r\nlabels are" in said
+
+    @given(st.text("ab `'\".,:;\n") | st.sampled_from(["see `palate runs`, or run palate eval mini --rm x; then y"]))
+    def test_nothing_but_white_space_changes(self, text: str) -> None:
+        lines = wrapped(text, 12)
+        assert lines.split() == text.split()
+        assert "`palate runs`" in lines or "`palate runs`" not in text
+        assert wrapped(text, len(text)) == "\n".join(line.rstrip() for line in text.split("\n"))
 
 
 def test_a_view_of_several_parts_is_broken_between_them(

@@ -111,6 +111,13 @@ def test_labels_in_all_usual_shapes(labels: tuple[object, ...], tmp_path: Path) 
     assert "left out: 1" in told(path)
 
 
+def test_ties_that_say_more_than_a_tie_are_named(tmp_path: Path) -> None:
+    labels = ("A", "B", "tie", "both_bad", "both_bad", "both good")
+    path = written(tmp_path / "prefs.jsonl", [SIDES | {"label": label} for label in labels])
+    said = "ties, which prefer neither response, left out: 4, among them 'both_bad' (2), 'both good' (1)"
+    assert quietly(path).card.notes == (said,) and said in told(path)
+
+
 def test_what_numbers_mean_is_said_and_can_be_turned_round(tmp_path: Path) -> None:
     path = written(tmp_path / "prefs.jsonl", [SIDES | {"label": label} for label in (0, 1)])
     assert "0 is 'response_a', 1 is 'response_b'" in told(path)

@@ -322,7 +322,7 @@ def test_the_same_person_for_themself_and_for_the_world(tmp_path: Path) -> None:
 
 def test_what_is_left_out_is_counted_on_the_card(tmp_path: Path) -> None:
     assert "ties, left out: 1" in loaded("multipref", tmp_path).card.notes
-    assert "ties, left out: 1" in loaded("chatbot-arena", tmp_path).card.notes
+    assert "ties in which both are bad, left out: 1" in loaded("chatbot-arena", tmp_path).card.notes
 
 
 def test_a_row_without_a_field_is_named_with_file_and_line(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
 import sys
 import warnings
 from datetime import UTC, datetime
@@ -118,12 +119,72 @@ def test_a_date_may_be_written_with_the_day_first_and_dots(tmp_path: Path) -> No
     assert [item.date for item in benchmark.comparisons] == ["2024-03-14", "2024-03-15T10:00:00", "2024-01-05"]
 
 
+@pytest.mark.parametrize(
+    ("written", "days", "read"),
+    [
+        (["03/11/2025", "4/11/2025 9:05", "13/1/2025"], "", ["2025-11-03", "2025-11-04T09:05:00", "2025-01-13"]),
+        (["11/3/2025 9:05:33 PM", "2025-11-04", "1/13/2025"], "", ["2025-11-03T21:05:33", "2025-11-04", "2025-01-13"]),
+        (["1/2/2025 12:00 AM", "2/2/2025", "3/2/2025"], "day", ["2025-02-01T00:00:00", "2025-02-02", "2025-02-03"]),
+        (["1/2/2025 12:00 pm", "2/2/2025", "3/2/2025"], "month", ["2025-01-02T12:00:00", "2025-02-02", "2025-03-02"]),
+    ],
+)
+@pytest.mark.parametrize("column", ["date", "answer day"])
+def test_dates_with_slashes_are_read_as_the_whole_column_says(
+    column: str, written: list[str], days: str, read: list[str], tmp_path: Path
+) -> None:
+    path = jsonl(tmp_path / "prefs.jsonl", [row | {column: day} for row, day in zip(ROWS, written, strict=True)])
+    named = f",date={column}" if column != "date" else ""
+    said = f",days={days}-first" if days else ""
+    spec = f"{path},user=who{named}{said}"
+    assert [item.date for item in load_benchmark(spec).comparisons] == read
+    order = "day-first" if read[0] in ("2025-11-03", "2025-02-01T00:00:00") else "month-first"
+    assert f"date={column},days={order}" in (inspect_benchmark(spec).spec or "")
+
+
+def test_dates_with_slashes_that_do_not_tell_the_day_are_refused(tmp_path: Path) -> None:
+    rows = [row | {"date": day} for row, day in zip(ROWS, ["1/2/2025", "3/4/2025", "5/6/2025"], strict=True)]
+    path = jsonl(tmp_path / "prefs.jsonl", rows)
+    with pytest.raises(PalateError, match=r"'date' holds '1/2/2025' \(.*jsonl:1\), and no row tells .*days=day-first"):
+        load_benchmark(f"{path},user=who,date=date")
+    with pytest.warns(UserWarning, match="no row tells whether .* choices count as made in the order of the rows"):
+        assert [item.sequence for item in load_benchmark(f"{path},user=who").comparisons] == [0, 1, 2]
+    rows[1]["date"], rows[2]["date"] = "13/4/2025", "5/16/2025"
+    jsonl(path, rows)
+    with pytest.raises(PalateError, match=r"day first in '13/4/2025' .*jsonl:2.* month first in '5/16/2025' .*jsonl:3"):
+        load_benchmark(f"{path},user=who,date=date,bad=skip")
+    with pytest.raises(PalateError, match="jsonl:3: field 'date': '5/16/2025' is not a date"):
+        load_benchmark(f"{path},user=who,date=date,days=day-first")
+    with pytest.raises(PalateError, match="option days=first: expected day-first or month-first"):
+        load_benchmark(f"{path},user=who,date=date,days=first")
+
+
 def test_a_column_of_dates_that_palate_cannot_read_is_not_to_be_skipped_row_by_row(tmp_path: Path) -> None:
-    rows = [row | {"day": day} for row, day in zip(ROWS, ["03/14/2024", "03/15/2024", "2024-01-05"], strict=True)]
+    rows = [row | {"day": day} for row, day in zip(ROWS, ["14 March 2024", "15 March", "2024-01-05"], strict=True)]
     spec = f"{jsonl(tmp_path / 'prefs.jsonl', rows)},user=who"
     said = [fault.message for fault in check_benchmark(spec) if "'day'" in fault.message]
-    assert len(said) == 1 and "2 of 3 rows" in said[0] and "'03/14/2024'" in said[0] and "write dates as" in said[0]
+    assert len(said) == 1 and "2 of 3 rows" in said[0] and "'14 March 2024'" in said[0] and "write dates as" in said[0]
     assert "bad=skip" not in said[0]
+
+
+def test_a_row_whose_chosen_response_is_empty_is_a_bad_row(tmp_path: Path) -> None:
+    path = tmp_path / "prefs.csv"
+    path.write_text("user,prompt,chosen,rejected\nann,Tea?,Green.,Black.\nann,Cake?, ,Two.\nbob,Tea?,Black.,Green.\n")
+    with pytest.raises(PalateError, match=r"prefs\.csv:3: field 'chosen': is empty, so nothing was chosen"):
+        load_benchmark(path)
+    skipped = load_benchmark(f"{path},bad=skip")
+    assert len(skipped.comparisons) == 2 and skipped.card.notes == ("rows that cannot be used, left out: 1",)
+
+
+def test_a_file_that_is_not_utf_8_is_said_with_a_line_and_a_command(tmp_path: Path) -> None:
+    path = tmp_path / "prefs.csv"
+    for encoding in ("cp1252", "utf-16"):
+        path.write_bytes("user,prompt,chosen,rejected\nann,Café?,Grün.,Black.\n".encode(encoding))
+        line = 2 if encoding == "cp1252" else 1
+        with pytest.raises(PalateError, match=rf"prefs.csv:{line}: not UTF-8 text \(byte 0x.*python -c") as refused:
+            load_benchmark(path)
+        code = str(refused.value).partition('python -c "')[2].removesuffix('"')
+        subprocess.run([sys.executable, "-c", code], check=True)
+        assert load_benchmark(tmp_path / "prefs-utf8.csv").comparisons[0].prompt == "Café?"
 
 
 def test_a_table_without_prompts_says_so_once(tmp_path: Path) -> None:

@@ -303,6 +303,21 @@ class TestCompare:
         with pytest.raises(PalateError, match="the same run"):
             compare(runs[0], runs[0])
 
+    def test_items_that_are_named_after_their_row_are_to_be_given_ids(self, tmp_path: Path) -> None:
+        table = tmp_path / "prefs.csv"
+        rows = [
+            "user,prompt,chosen,rejected",
+            "ann,Tea?,Green.,Black.",
+            "bob,Tea?,Black.,Green.",
+            "bob,Cake?,One.,Two.",
+        ]
+        runs = []
+        for kept in (rows, [rows[0], *rows[2:]]):
+            table.write_text("\n".join(kept))
+            runs.append(evaluate(str(table), ["longest"], ["none"], out=tmp_path / "runs").run)
+        with pytest.raises(PalateError, match=r"named after its row.*Give the rows a column `id`"):
+            compare(*runs)
+
 
 def shared(users: int, items: int) -> Benchmark:
     """Everybody judges the same items, and prefers the first response of every other one."""

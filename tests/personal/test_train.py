@@ -12,6 +12,7 @@ from command import GUARD, palate
 from palate.cli import main
 from palate.data import write_benchmark
 from palate.evaluation import ITEMS, summarise
+from palate.leaderboard import list_runs
 from palate.personal import MethodSettings, make_folds, train
 from palate.personal._costs import measure_cost
 from palate.personal._gpo import GpoSettings
@@ -41,6 +42,7 @@ def test_the_table_has_the_impersonal_model_first_and_gains_over_it(tmp_path: Pa
     assert gain.low is not None and gain.low > 0.2
     assert gain.q < 0.05
     assert (Path(summary.run) / "models" / "per-user" / "model.json").exists()
+    assert [run.kind for run in list_runs(tmp_path)] == ["train"]
 
 
 def test_gains_are_told_for_users_of_whom_little_and_much_is_known(tmp_path: Path) -> None:

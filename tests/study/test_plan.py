@@ -241,6 +241,10 @@ def test_check_lists_the_cells_and_runs_nothing(tmp_path: Path, policy: str) -> 
     names = [cell.name for cell in cells_of(read_plan(tmp_path / "plan.toml"))]
     assert len(set(names)) == 15 and all(name in done.stdout for name in names)
     assert {"train | t", "bench | [/red]", "best of 3 | in context", "ppo | sim | user | seed 5"} <= set(names)
+    done = asked(text, tmp_path, "--check", "--only", "ppo", "--only", "reach", "--model", "sim")
+    assert "The plan is sound: 6 cells" in done.stdout
+    done = asked(text, tmp_path, "--check", "--only", "rech")
+    assert done.returncode == 2 and "reach" in done.stderr
 
 
 def test_names_that_a_terminal_library_reads_as_markup_are_only_names(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from palate.audit._run_results import RunAudit
 from palate.evaluation import SMALLEST_GROUP
 from palate.records import PalateError
 from palate.report import Document, document_markdown, document_page
-from palate.runs import Progress, write_whole
+from palate.runs import Progress, refuse_folder_of_runs, write_whole
 
 
 def audit(
@@ -56,6 +56,7 @@ def audit(
             progress=progress,
         )
     except PalateError as error:
+        refuse_folder_of_runs(folder)
         if folder.is_dir() and not _holds_data(folder):
             raise PalateError(
                 f"{target} is neither a run (it has no settings.json) nor a benchmark (it has no data files). "

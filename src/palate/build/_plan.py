@@ -40,6 +40,8 @@ class TableSource(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     path: str
     columns: dict[str, str] = {}
     """From palate's name of a column to yours."""
+    days: Literal["day-first", "month-first"] | None = None
+    """How to read dates such as 3/11/2025 where no number of the column is above 12."""
     licence: str = "not for release"
 
 
@@ -48,6 +50,7 @@ class ForumSource(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
 
     path: str
     columns: dict[str, str] = {}
+    days: Literal["day-first", "month-first"] | None = None
     licence: str = "not for release"
 
 

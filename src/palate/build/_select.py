@@ -35,9 +35,9 @@ def open_source(plan: Plan, folder: Path) -> Source:
             keep_damaged=source.keep_damaged,
         )
     if isinstance(source, TableSource):
-        return Table(folder / source.path, columns=source.columns, licence=source.licence)
+        return Table(folder / source.path, columns=source.columns, days=source.days, licence=source.licence)
     if isinstance(source, ForumSource):
-        return Forum(folder / source.path, columns=source.columns, licence=source.licence)
+        return Forum(folder / source.path, columns=source.columns, days=source.days, licence=source.licence)
     raise TypeError(f"{type(source).__name__} is not read as a stream")
 
 

@@ -10,22 +10,27 @@ import csv
 import gzip
 import hashlib
 import io
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
 from palate.build._dump import file_fingerprint, votes
 from palate.build._entries import Entry, Progress, Take
-from palate.data import SEPARATORS, separator, table_date, text_key
+from palate.data import DAY_FIRST, MONTH_FIRST, SEPARATORS, SlashedDays, not_utf8, separator, table_date, text_key
 from palate.records import PalateError, unknown_name
 
 Row = Mapping[str, object]
 LONGEST_LINE = 1 << 24
 """In characters."""
+_ESCAPED = re.compile("[\udc80-\udcff]")
+"""A byte that is not UTF-8."""
 TRUE, FALSE = frozenset("true yes y 1 accepted x".split()), frozenset(["", "false", "no", "n", "0", "null", "none"])
 TABLE_COLUMNS = ("user", "date", "question", "question_id", "details", "answer", "accepted", "score", "category")
 FORUM_COLUMNS = ("id", "user", "date", "text", "reply_to", "thread", "title", "accepted", "score", "category")
@@ -34,7 +39,9 @@ FORUM_COLUMNS = ("id", "user", "date", "text", "reply_to", "thread", "title", "a
 class Rows:
     """The rows of a CSV or JSON Lines file under the names that palate knows."""
 
-    def __init__(self, path: Path, known: tuple[str, ...], columns: Mapping[str, str], needed: tuple[str, ...]) -> None:
+    def __init__(
+        self, path: Path, known: tuple[str, ...], columns: Mapping[str, str], needed: tuple[str, ...], days: str | None
+    ) -> None:
         if not path.is_file():
             raise PalateError(f"{path}: no such file")
         for name in columns:
@@ -43,13 +50,34 @@ class Rows:
         self.path = path
         self._names = {name: columns.get(name, name) for name in known}
         self._needed = needed
+        self._days = days
+
+    @cached_property
+    def days(self) -> str | None:
+        """Whether the day or the month is first in dates with slashes, which takes a pass of its own to tell."""
+        slashed = SlashedDays()
+        for line, row, _ in self if self._days is None else ():
+            slashed.see(row.get("date"), f"{self.path}, line {line}")
+        option = f'days = "{DAY_FIRST}" or days = "{MONTH_FIRST}" under [source]'
+        return self._days or slashed.order(self._names["date"], option)
+
+    def date(self, row: Row, place: str) -> str | None:
+        """When a row was written; PalateError where that cannot be read."""
+        word = _text(row, "date")
+        try:
+            return table_date(word, self.days if "/" in word else None) if word else None
+        except ValueError:
+            raise PalateError(f"{place}: {word!r} is not a date; write 2023-05-14 or 2023-05-14T20:11:00Z") from None
+
+    def _text(self, raw: BinaryIO, errors: str = "strict") -> io.TextIOWrapper:
+        stream = gzip.GzipFile(fileobj=raw) if self.path.suffix == ".gz" else raw
+        return io.TextIOWrapper(stream, encoding="utf-8-sig", newline="", errors=errors)
 
     def __iter__(self) -> Iterator[tuple[int, Row, int]]:
         """Each with its line and how many bytes of the file are read."""
         try:
             with self.path.open("rb") as raw:
-                stream = gzip.GzipFile(fileobj=raw) if self.path.suffix == ".gz" else raw
-                text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+                text = self._text(raw)
                 rows = _csv(text) if {".csv", ".tsv"} & set(self.path.suffixes) else _json_lines(text)
                 for line, row in rows:
                     missing = [self._names[name] for name in self._needed if self._names[name] not in row]
@@ -58,7 +86,10 @@ class Rows:
                         raise PalateError(f"{self.path}, line {line}: no column {missing[0]!r}. {hint}")
                     yield line, {name: row[own] for name, own in self._names.items() if own in row}, raw.tell()
         except UnicodeDecodeError as error:
-            raise PalateError(f"{self.path}: it is not UTF-8 ({error.reason}); save it as UTF-8") from None
+            with self.path.open("rb") as raw:
+                lines = enumerate(_lines(self._text(raw, errors="surrogateescape")), start=1)
+                line = next(number for number, text in lines if _ESCAPED.search(text))
+            raise PalateError(f"{self.path}, line {line}: {not_utf8(error, str(self.path))}") from None
         except (EOFError, zlib.error, gzip.BadGzipFile, csv.Error) as error:
             raise PalateError(f"{self.path}: it is damaged or cut off ({error})") from None
         except OSError as error:
@@ -115,19 +146,13 @@ def _score(row: Row, place: str) -> int | None:
         raise PalateError(f"{place}: score is {word!r}; write a number") from None
 
 
-def _date(row: Row, place: str) -> str | None:
-    word = _text(row, "date")
-    try:
-        return table_date(word) if word else None
-    except ValueError:
-        raise PalateError(f"{place}: {word!r} is not a date; write 2023-05-14 or 2023-05-14T20:11:00Z") from None
-
-
 class Table:
     """One row for each answer that a user was offered; the rows of one question stand anywhere in the file."""
 
-    def __init__(self, path: Path, *, columns: Mapping[str, str], licence: str = "unknown") -> None:
-        self._rows = Rows(path, TABLE_COLUMNS, columns, ("user", "question", "answer"))
+    def __init__(
+        self, path: Path, *, columns: Mapping[str, str], days: str | None = None, licence: str = "unknown"
+    ) -> None:
+        self._rows = Rows(path, TABLE_COLUMNS, columns, ("user", "question", "answer"), days)
         self.licence = licence
         self.where = path.name
 
@@ -146,7 +171,7 @@ class Table:
         last = ""
         for line, row, done in self._rows:
             place = f"{self._rows.path}, line {line}"
-            user, date, question = _text(row, "user"), _date(row, place), _text(row, "question")
+            user, date, question = _text(row, "user"), self._rows.date(row, place), _text(row, "question")
             name = _text(row, "question_id") or _digest(f"{user}\0{date}\0{text_key(question)}")
             id = f"{user}\0{name}"
             if not question or not user:
@@ -175,8 +200,10 @@ class Table:
 class Forum:
     """One row for each message; a message that replies to nothing is a question, and its replies are the answers."""
 
-    def __init__(self, path: Path, *, columns: Mapping[str, str], licence: str = "unknown") -> None:
-        self._rows = Rows(path, FORUM_COLUMNS, columns, ("user", "text"))
+    def __init__(
+        self, path: Path, *, columns: Mapping[str, str], days: str | None = None, licence: str = "unknown"
+    ) -> None:
+        self._rows = Rows(path, FORUM_COLUMNS, columns, ("user", "text"), days)
         self.licence = licence
         self.where = path.name
 
@@ -211,7 +238,7 @@ class Forum:
                     id=id,
                     parent=parent,
                     user=_text(row, "user") or None,
-                    date=_date(row, place),
+                    date=self._rows.date(row, place),
                     score=_score(row, place),
                     accepted=_flag(row, "accepted", place),
                     title="" if parent else named or title,

@@ -9,12 +9,21 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
-from cyclopts import App, CoercionError, CycloptsError, Group, MissingArgumentError, Parameter
+from cyclopts import App, CoercionError, CycloptsError, Group, MissingArgumentError, Parameter, UnknownOptionError
 
 from palate import __version__
 from palate.cli._arguments import Verbosity, config_file, models_run, read_arguments
 from palate.cli._examples import EVERY_COMMAND, examples_of
-from palate.records import PalateError, command_line, describe_error, printable, running_command, unfinished_erasures
+from palate.cli._lines import in_lines
+from palate.records import (
+    PalateError,
+    command_line,
+    describe_error,
+    did_you_mean,
+    printable,
+    running_command,
+    unfinished_erasures,
+)
 from palate.storage import storing, url_in_path, with_addresses
 
 
@@ -262,6 +271,10 @@ def _usage(error: CycloptsError, given: list[str]) -> str:
                 f'unable to convert "{error.token.value}" into {name}', f'"{error.token.value}" is not {kind}'
             )
     option = getattr(getattr(error, "token", None), "keyword", None)
+    if isinstance(error, UnknownOptionError) and " Did you mean --" in said:
+        head, _, near = said.partition(" Did you mean --")
+        typed = (option or error.token.value).lstrip("-").partition("=")[0]  # dashes make any two options alike
+        said = said if did_you_mean(typed, [near.rstrip("?")]) else head
     file = config_file(given)
     if file and option and not any(word.partition("=")[0] == option for word in given):
         said = f"{file}: {said}"
@@ -292,7 +305,7 @@ def _one_line(
 ) -> str:
     """A warning of palate's own as palate says everything; of another package as Python does."""
     if Path(__file__).parents[1] in Path(filename).parents:
-        return printable(with_addresses(f"palate: {message}\n"))
+        return in_lines(printable(with_addresses(f"palate: {message}\n")), sys.stderr)
     return printable(f"{filename}:{lineno}: {category.__name__}: {message}\n")
 
 
@@ -308,4 +321,4 @@ def _fail(message: str) -> None:
 
 def _say(message: str) -> None:
     """On standard error; a message may quote an id or a line of somebody's file."""
-    print(printable(with_addresses(f"palate: {message}")), file=sys.stderr)  # noqa: T201
+    print(in_lines(printable(with_addresses(f"palate: {message}")), sys.stderr), file=sys.stderr)  # noqa: T201

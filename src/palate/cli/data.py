@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
+from palate.cli._lines import in_lines
 from palate.cli._options import OUTPUT, DataOptions, Flag, Folder, Folders, Many, Written
 from palate.records import printable
 
@@ -126,20 +128,20 @@ def check(spec: str, /, *, options: DataOptions = DATA) -> int:
     console = _console()
     if inspection.columns:
         mapping = ", ".join(f"{option} = {column}" for option, column in inspection.columns.items())
-        console.print(f"Read as: {mapping}", markup=False, highlight=False, soft_wrap=True)
+        console.print(in_lines(f"Read as: {mapping}", sys.stdout), markup=False, highlight=False, soft_wrap=True)
     if inspection.unused:
         unused = ", ".join(inspection.unused)
-        console.print(f"Not used: {unused}", markup=False, highlight=False, soft_wrap=True)
+        console.print(in_lines(f"Not used: {unused}", sys.stdout), markup=False, highlight=False, soft_wrap=True)
     if inspection.spec:
-        console.print(
-            f"The same in full: {shlex.quote(inspection.spec)}", markup=False, highlight=False, soft_wrap=True
-        )
+        full = in_lines(f"The same in full: {shlex.quote(inspection.spec)}", sys.stdout)
+        console.print(full, markup=False, highlight=False, soft_wrap=True)
     for severity, text in _fault_lines(faults):
         colour = "red" if severity == "error" else "yellow"
-        console.print(f"[{colour}]{severity}[/] {escape(with_addresses(text))}", soft_wrap=True, highlight=False)
+        said = in_lines(f"{severity} {with_addresses(text)}", sys.stdout).removeprefix(severity)
+        console.print(f"[{colour}]{severity}[/]{escape(said)}", soft_wrap=True, highlight=False)
     console.print(f"{count(errors, 'error')}, {count(len(faults) - errors, 'warning')}")
     if errors and inspection.way_out:
-        console.print(inspection.way_out, markup=False, highlight=False, soft_wrap=True)
+        console.print(in_lines(inspection.way_out, sys.stdout), markup=False, highlight=False, soft_wrap=True)
     return HAS_ERRORS if errors else 0
 
 

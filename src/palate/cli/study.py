@@ -62,13 +62,13 @@ def study(
         Folder in which run folders are made.
     """
     from palate.cli._show import print_json, show
-    from palate.study import cells_of, check_plan, read_plan
+    from palate.study import asked_cells, check_plan, read_plan
     from palate.study import study as measure
 
     if check:
         read = read_plan(plan)
         check_plan(read, plan, options.data)
-        cells = cells_of(read)
+        cells = asked_cells(read, only, model)
         if options.json:
             return print_json({"cells": [cell.name for cell in cells]})
         return _list(cells)

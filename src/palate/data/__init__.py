@@ -13,7 +13,7 @@ from palate.data._deidentify import (
     scrub,
 )
 from palate.data._digests import Digests, digest_of
-from palate.data._draft import Fault, Location
+from palate.data._draft import Fault, Location, not_utf8
 from palate.data._files import SEPARATORS, Row, read_rows, separator
 from palate.data._folder import is_folder_format, write_benchmark
 from palate.data._history import History, Item, Visible, responses_of
@@ -25,13 +25,15 @@ from palate.data._published import is_nobody
 from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
 from palate.data._summary import BenchmarkSummary, summarise
 from palate.data._unpack import too_large, unpack, unpacked_limit
-from palate.data._wire import json_schemas, normalise_date, table_date
+from palate.data._wire import DAY_FIRST, MONTH_FIRST, SlashedDays, json_schemas, normalise_date, table_date
 
 __all__ = [
     "CARD",
+    "DAY_FIRST",
     "HELD",
     "HUB",
     "LOADERS",
+    "MONTH_FIRST",
     "SEPARATORS",
     "BenchmarkSummary",
     "Digests",
@@ -48,6 +50,7 @@ __all__ = [
     "Repository",
     "Row",
     "SameTexts",
+    "SlashedDays",
     "Visible",
     "Vote",
     "at_places",
@@ -69,6 +72,7 @@ __all__ = [
     "look_up",
     "mark_of",
     "normalise_date",
+    "not_utf8",
     "pairs_from_completions",
     "picked",
     "private_sentences",

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from palate.data._wire import DAY_FIRST, MONTH_FIRST
 from palate.records import PalateError, did_you_mean
 
 NO_USER = "none"
@@ -25,7 +26,7 @@ TIMES = (
 """Names of columns that are taken as the time of each choice where every value is a day or a moment."""
 SKIP = "skip"
 """The option `bad` of a table whose bad rows are left out."""
-_NOT_COLUMNS = ("labels", "bad")
+_NOT_COLUMNS = ("labels", "days", "bad")
 OPTIONS = (
     "user",
     "prompt",
@@ -38,6 +39,7 @@ OPTIONS = (
     "score_a",
     "score_b",
     "date",
+    "days",
     "category",
     "group",
     "id",
@@ -107,6 +109,8 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     """How the labels are spelt, where the option says so."""
     scores: tuple[str, str] | None = None
     date: str | None = None
+    days: str | None = None
+    """Whether the day or the month is first in dates with slashes."""
     category: str | None = None
     group: str | None = None
     id: str | None = None
@@ -133,6 +137,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
             "score_a": self.scores[0] if self.scores else None,
             "score_b": self.scores[1] if self.scores else None,
             "date": self.date,
+            "days": self.days,
             "category": self.category,
             "group": self.group,
             "id": self.id,
@@ -198,6 +203,7 @@ def find_columns(fields: Sequence[str], options: Mapping[str, str], path: str, s
         **responses,
         labels=options.get("labels"),
         date=options.get("date"),
+        days=options.get("days"),
         category=options.get("category"),
         group=options.get("group"),
         id=search.id(),
@@ -223,6 +229,8 @@ class _Search:
             nothing = option in ("user", "id") and column == NO_USER
             if option == "bad" and column != SKIP:
                 raise PalateError(f"{self.source}: option bad={column}: expected bad={SKIP}")
+            if option == "days" and column not in (DAY_FIRST, MONTH_FIRST):
+                raise PalateError(f"{self.source}: option days={column}: expected {DAY_FIRST} or {MONTH_FIRST}")
             if option in _NOT_COLUMNS or nothing:
                 continue
             for name in column.split("+") if option == "demographics" else [column]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 from shlex import quote
 from typing import Literal, TypeVar, overload
 
@@ -34,6 +35,9 @@ class Location(msgspec.Struct, gc=False, frozen=True):
     file: str
     line: int | None = None
 
+    def __str__(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing wrong with a benchmark: an error makes it unusable, a warning makes it mislead.
@@ -49,9 +53,8 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str
 
     def __str__(self) -> str:
-        where = self.file if self.line is None else f"{self.file}:{self.line}"
         field = f"field {self.field!r}: " if self.field else ""
-        return f"{where}: {field}{self.message}"
+        return f"{Location(self.file, self.line)}: {field}{self.message}"
 
 
 class FieldError(Exception):
@@ -98,7 +101,7 @@ def explain(problem: Exception, place: Location) -> Fault:
     if isinstance(problem, FieldError):
         return error(place, problem.field, problem.message)
     if isinstance(problem, UnicodeDecodeError):
-        return error(place, None, "not UTF-8 text; save the file as UTF-8")
+        return error(place, None, not_utf8(problem, place.file))
     if isinstance(problem, RecursionError):
         return error(place, None, "nested too deeply; a record is an object of plain fields")
     text = str(problem)
@@ -110,6 +113,20 @@ def explain(problem: Exception, place: Location) -> Fault:
         name = f"{field}.{missing[1]}" if field else missing[1]
         return error(place, name, "is missing; add it")
     return error(place, field, _in_words(message))
+
+
+def not_utf8(problem: UnicodeDecodeError, file: str) -> str:
+    """What is wrong with a file that is not UTF-8, and a command for every system that makes a copy that is."""
+    encoding = "utf-16" if problem.object[:2] in (b"\xff\xfe", b"\xfe\xff") else "cp1252"
+    path = Path(file.partition(" (record ")[0])
+    unpacked = path.with_suffix("") if path.suffix == ".gz" else path
+    first = "unpack it, then: " if path.suffix == ".gz" else ""
+    old, new = unpacked.as_posix(), unpacked.with_name(f"{unpacked.stem}-utf8{unpacked.suffix}").as_posix()
+    code = f"open({new!r}, 'wb').write(open({old!r}, 'rb').read().decode({encoding!r}).encode())"
+    return (
+        f"not UTF-8 text (byte 0x{problem.object[problem.start]:02X}); save the file as UTF-8. If it is from Excel or "
+        f'another program on Windows, this makes a copy that can be read: {first}python -c "{code}"'
+    )
 
 
 def _in_words(message: str) -> str:

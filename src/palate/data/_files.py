@@ -143,7 +143,7 @@ def _csv_rows(path: Path, faults: list[Fault], bad_rows: list[Fault]) -> Iterato
     try:
         data.decode()
     except UnicodeDecodeError as problem:
-        faults.append(explain(problem, Location(file)))
+        faults.append(explain(problem, Location(file, data.count(b"\n", 0, problem.start) + 1)))
         return
     csv.field_size_limit(2**31 - 1)
 

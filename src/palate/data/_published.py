@@ -239,7 +239,7 @@ def read_arena(row: Row) -> Iterator[Choice | LeftOut]:
     """
     winner = str(row.get("winner") or "")
     if winner not in ("model_a", "model_b"):
-        yield LeftOut("ties")
+        yield LeftOut("ties in which both are bad" if "bad" in winner else "ties")
         return
     one, other = (_conversation(row, f"conversation_{side}") for side in "ab")
     if one[0] != other[0] or min(len(one), len(other)) < 2:

@@ -29,8 +29,8 @@ from palate.data._draft import (
 )
 from palate.data._files import Row, read_rows, suffix
 from palate.data._labels import TIE, Reading, UnknownLabelError, compare_scores, counted, label_reading
-from palate.data._wire import Id, identifier, table_date, write_moment
-from palate.records import Card, Comparison, Judgement, User
+from palate.data._wire import DAY_FIRST, MONTH_FIRST, Id, SlashedDays, identifier, table_date, write_moment
+from palate.records import Card, Comparison, Judgement, PalateError, User
 
 __all__ = ["NOBODY", "NO_USER", "OPTIONS", "Message", "is_table", "read_table", "render_turns", "turns_of"]
 
@@ -39,6 +39,8 @@ NOBODY = "nobody-"
 MOST_HELD = 2**24
 """Characters of texts that are held in memory; a larger table stays on the disk."""
 _MESSAGES = re.compile(r"""\s*\[\s*\{\s*["'](?:role|content)["']""")
+_GRADE = re.compile("bad|good|neither", re.IGNORECASE)
+"""In a label that says more than a tie does: whether both responses are good or bad."""
 _LAST_ANSWER = "\n\nAssistant:"
 _MISSING = frozenset(["n/a", "#n/a", "nan", "null", "<na>"])
 """What programs write for a missing value. `NA` and `none` are not here: they may be a country and an answer."""
@@ -65,13 +67,20 @@ def read_table(
     files, path = list(files), path or source.split(",")[0]
     found = find_columns(_fields(files), options, path, source)
     columns, guessed = found.columns, list(found.guessed)
-    left_alone = []
+    left_alone: list[str] = []
     if columns.date is None:
-        day, odd = _time_column(files, times(_fields(files), set(columns.options.values())))
+        day, order, left_alone = _time_column(
+            files, times(_fields(files), set(columns.options.values())), columns, path
+        )
         if day:
-            columns = msgspec.structs.replace(columns, date=day)
+            columns = msgspec.structs.replace(columns, date=day, days=order)
             guessed.append(f"{day!r} as the time of each choice")
-        left_alone = [_ignored_time(column, *values, path) for column, values in odd.items()]
+    elif columns.days is None:
+        slashed = SlashedDays()
+        for row, where in (read for file in files for read in read_rows(file, [])):
+            slashed.see(row.get(columns.date), where)
+        order = slashed.order(columns.date, _days_option(path, columns.date))
+        columns = msgspec.structs.replace(columns, days=order)
     reading, said = _label_reading(files, columns)
     draft = BenchmarkDraft(card=card, source=source, unordered=columns.chosen_first, columns=columns.options)
     draft.spec = columns.spec(path)
@@ -120,18 +129,33 @@ def _fields(files: Iterable[Path]) -> list[str]:
 
 
 def _time_column(
-    files: Sequence[Path], candidates: Sequence[str]
-) -> tuple[str | None, dict[str, tuple[object, int, int]]]:
-    """The first column that has a time in every row; else of each a value that is none, how many are none, and rows."""
+    files: Sequence[Path], candidates: Sequence[str], columns: Columns, path: str
+) -> tuple[str | None, str | None, list[str]]:
+    """The first column that has a time in every row, with the order of its days; else why each is not taken."""
     odd: dict[str, list[object]] = {name: [] for name in candidates}
+    slashed = {name: SlashedDays() for name in candidates}
     rows = 0
-    for row, _ in (read for path in files for read in read_rows(path, [])) if candidates else ():
+    for row, place in (read for path in files for read in read_rows(path, [])) if candidates else ():
         rows += 1
         for name, values in odd.items():
+            slashed[name].see(row.get(name), place)
             if not _is_time(row.get(name)):
                 values.append(row.get(name))
-    column = next((name for name, values in odd.items() if not values), None)
-    return column, {} if column else {name: (values[0], len(values), rows) for name, values in odd.items()}
+    left_alone: list[str] = []
+    for name, values in odd.items():
+        try:
+            order = columns.days or slashed[name].order(name, _days_option(path, name))
+        except PalateError as unclear:
+            left_alone.append(f"{unclear}. Until then, choices count as made in the order of the rows")
+            continue
+        if not values:
+            return name, order, []
+        left_alone.append(_ignored_time(name, values[0], len(values), rows, path))
+    return None, columns.days, left_alone
+
+
+def _days_option(path: str, column: str) -> str:
+    return f"{quote(f'{path},date={column},days={DAY_FIRST}')}, or days={MONTH_FIRST}"
 
 
 def _ignored_time(column: str, value: object, odd: int, rows: int, path: str) -> str:
@@ -167,7 +191,9 @@ class _Rows:
         """By trait: users who have another value in an earlier row."""
         self.missing: dict[str, tuple[str, Location]] = {}
         """Users whose id is what programs write for a missing value."""
-        self.ties = self.twice = 0
+        self.twice = 0
+        self.ties = Counter[str]()
+        """Labels of rows that prefer neither response."""
         self.seen: set[bytes] = set()
         self.unknown = Counter[str]()
         """Labels whose meaning is not known, each with its rows."""
@@ -200,7 +226,10 @@ class _Rows:
         if self.twice:
             self._left_out(f"rows that are there twice, with the same time, left out: {self.twice:,}")
         if self.ties:
-            self._left_out(f"ties, which prefer neither response, left out: {self.ties:,}", self.columns.label)
+            graded = Counter({label: number for label, number in self.ties.items() if _GRADE.search(label)})
+            among = f", among them {counted(graded)}" if graded else ""
+            note = f"ties, which prefer neither response, left out: {self.ties.total():,}{among}"
+            self._left_out(note, self.columns.label)
 
     def _is_there(self, row: Row) -> bool:
         """Whether bad rows are skipped and this one was there before, to the letter and to the time.
@@ -218,7 +247,7 @@ class _Rows:
     def _skip(self, faults: Sequence[Fault]) -> None:
         """Leave out the rows that cannot be used, unless these are most: then it is the reading that is wrong."""
         draft = self.draft
-        rows = len(faults) + len(draft.comparisons) + self.ties
+        rows = len(faults) + len(draft.comparisons) + self.ties.total()
         if len(faults) > rows / 2:
             message = f"bad={SKIP} would leave out {len(faults):,} of {rows:,} rows; look at the columns and labels"
             draft.faults += [*faults, error(self.table, None, message)]
@@ -246,11 +275,13 @@ class _Rows:
         user_id = f"{NOBODY}{number}" if columns.user is None else _text_id(row.get(columns.user), columns.user)
         user_id = held(user_id)
         own_id = row.get(columns.id) if columns.id else None
-        moment = _moment(row.get(columns.date), columns.date) if columns.date else None
+        moment = _moment(row.get(columns.date), columns.date, columns.days) if columns.date else None
         moment = moment and held(moment)
         if preferred == TIE:
-            self.ties += 1
+            self.ties[str(row.get(columns.label or "")).strip()] += 1
             return
+        if columns.chosen_first and not responses[0].strip():
+            raise FieldError(columns.first, "is empty, so nothing was chosen")
         if responses[0] == responses[1]:
             raise FieldError(columns.second, f"is the same text as {columns.first!r}, so nothing was chosen")
         category, group = (_optional(row.get(name)) if name else None for name in (columns.category, columns.group))
@@ -313,12 +344,12 @@ def _judgements(placed: Sequence[tuple[Comparison, Location]], numbers: array[in
     )
 
 
-def _is_time(value: object) -> bool:
-    """A day or a moment. A bare number does not count: it may be a year, a duration or a count of seconds."""
+def _is_time(value: object, days: str = DAY_FIRST) -> bool:
+    """A day or a moment, whatever is first. A bare number does not count: it may be a year, a duration or seconds."""
     try:
-        return not isinstance(value, int) and len(_moment(value, "date")) > len("2023-05")
+        return not isinstance(value, int) and len(_moment(value, "date", days)) > len("2023-05")
     except FieldError:
-        return False
+        return days == DAY_FIRST and _is_time(value, MONTH_FIRST)
 
 
 def _optional(value: object) -> str | None:
@@ -345,7 +376,7 @@ def _text_id(value: object, field: str) -> str:
         raise FieldError(field, "expected a string or a whole number, which tells the rows apart") from None
 
 
-def _moment(value: object, field: str) -> str:
+def _moment(value: object, field: str, days: str | None) -> str:
     if isinstance(value, datetime):
         return write_moment(value if value.tzinfo is None else value.astimezone(UTC))
     if isinstance(value, date):
@@ -355,7 +386,7 @@ def _moment(value: object, field: str) -> str:
     if not isinstance(value, str | int) or isinstance(value, bool):
         raise FieldError(field, "is not a date; write 2023, 2023-05-14 or 2023-05-14T20:11:00Z in every row")
     try:
-        return table_date(f"{value:04d}" if isinstance(value, int) else value)
+        return table_date(f"{value:04d}" if isinstance(value, int) else value, days)
     except (ValueError, OverflowError):
         raise FieldError(field, f"{value!r} is not a date; write 2023, 2023-05-14 or 2023-05-14T20:11:00Z") from None
 

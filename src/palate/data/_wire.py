@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from palate.data._draft import FieldError
-from palate.records import Aspect, Card, Comparison, Completion, Judgement, Post, Privileged, User
+from palate.records import Aspect, Card, Comparison, Completion, Judgement, PalateError, Post, Privileged, User
 
 Count = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Id = str | Count
@@ -23,8 +23,11 @@ Scalar = str | Count | float | bool
 _SHAPE = re.compile(
     r"(\d{4})(?:-(\d{2})(?:-(\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:?\d{2})?)?)?)?", re.ASCII
 )
-_DAY_FIRST = re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})(?P<clock>.*)", re.ASCII)
-"""As in 14.5.2023. With slashes, nobody can tell the day from the month."""
+DAY_FIRST, MONTH_FIRST = "day-first", "month-first"
+_YEAR_LAST = re.compile(r"(\d{1,2})([./])(\d{1,2})\2(\d{4})(.*)", re.ASCII)
+"""As in 14.5.2023, where the day is first, and 5/14/2023, where no single date tells."""
+_CLOCK = re.compile(r"[ T](\d{1,2})(:.*?)(?: ?([ap])m)?", re.ASCII | re.IGNORECASE)
+"""As in 9:05 and 9:05:33 PM."""
 Schema = dict[str, object]
 _PROMPT: Schema = {"anyOf": [{"required": ["question"]}, {"required": ["prompt"]}]}
 _CHOICE: Schema = {"anyOf": [{"required": ["chosen", "rejected"]}, {"required": ["responses", "preferred"]}]}
@@ -270,15 +273,60 @@ def normalise_date(text: str) -> str:
     return write_moment(moment if moment.tzinfo is None else moment.astimezone(UTC))
 
 
-def table_date(text: str) -> str:
+def table_date(text: str, days: str | None = None) -> str:
     """A date of a table in the one form, also with dots and the day first; ValueError for anything else.
 
-    >>> table_date("14.5.2023 20:11")
-    '2023-05-14T20:11:00'
+    With slashes, `days` says whether the day or the month is first.
+
+    >>> table_date("14.5.2023 20:11"), table_date("5/14/2023 8:11 PM", "month-first")
+    ('2023-05-14T20:11:00', '2023-05-14T20:11:00')
     """
-    if parts := _DAY_FIRST.fullmatch(text.strip()):
-        text = f"{parts['year']}-{parts['month']:0>2}-{parts['day']:0>2}{parts['clock']}"
+    if parts := _YEAR_LAST.fullmatch(text.strip()):
+        day, mark, month, year, clock = parts.groups()
+        if mark == "/":
+            if days is None:
+                raise ValueError(f"{text!r} may have the day or the month first")
+            day, month = (day, month) if days == DAY_FIRST else (month, day)
+        if time := _CLOCK.fullmatch(clock):
+            hour = int(time[1])
+            if time[3] and not 1 <= hour <= 12:
+                raise ValueError(f"{text!r} is not a date")
+            clock = f" {hour % 12 + 12 * (time[3] in 'pP') if time[3] else hour:02}{time[2]}"
+        text = f"{year}-{month:0>2}-{day:0>2}{clock}"
     return normalise_date(text)
+
+
+class SlashedDays:
+    """Whether the day or the month is first in dates such as 3/11/2025: one may not tell, but the whole column does."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[str, object]] = {}
+
+    def see(self, value: object, place: object) -> None:
+        """The next value of the column, and where it is."""
+        if isinstance(value, str) and "/" in value and (parts := _YEAR_LAST.fullmatch(value.strip())):
+            one, other = int(parts[1]), int(parts[3])
+            if one <= 12 or other <= 12:
+                first = DAY_FIRST if one > 12 else MONTH_FIRST if other > 12 else ""
+                self._seen.setdefault(first, (value, place))
+
+    def order(self, column: str, how_to_say: str) -> str | None:
+        """What is first; None where no date has slashes. PalateError where the column does not tell."""
+        if not self._seen:
+            return None
+        orders = [order for order in (DAY_FIRST, MONTH_FIRST) if order in self._seen]
+        if len(orders) == 1:
+            return orders[0]
+        shown = [f"{value!r} ({place})" for value, place in (self._seen[order] for order in orders or [""])]
+        if orders:
+            raise PalateError(
+                f"column {column!r} has the day first in {shown[0]} and the month first in {shown[1]}. Write all dates "
+                "alike, such as 2025-11-03"
+            )
+        raise PalateError(
+            f"column {column!r} holds {shown[0]}, and no row tells whether the day or the month is first, since no "
+            f"number is above 12. Say which: {how_to_say}"
+        )
 
 
 def write_moment(moment: datetime) -> str:

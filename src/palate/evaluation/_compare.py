@@ -147,6 +147,16 @@ def _as_asked(item: RatedItem) -> RatedItem:
     return msgspec.structs.replace(item, known=None)
 
 
+def _named_by_row(item: RatedItem) -> str:
+    """What to do about items that a table without ids names after the place of their row."""
+    if item.id.removeprefix(f"{item.user_id}-").isdigit() and item.id != item.user_id:
+        return (
+            ". It is named after its row, as in a table without ids: rows that were added, removed or moved change the "
+            "names of those below. Give the rows a column `id` in both tables, and evaluate again"
+        )
+    return ""
+
+
 def _shared_items(runs: Sequence[Run[Settings]]) -> list[RatedItem]:
     """The items of the first run that all others have as well."""
     shared = {item.id: item for item in runs[0].read(ITEMS)}
@@ -159,6 +169,6 @@ def _shared_items(runs: Sequence[Run[Settings]]) -> list[RatedItem]:
             if _as_asked(item) != _as_asked(others[name]):
                 raise PalateError(
                     f"item {name!r} is not the same in both runs, {runs[0].folder} and {run.folder}: they are of "
-                    "different benchmarks or versions"
+                    f"different benchmarks or versions{_named_by_row(item)}"
                 )
     return list(shared.values())

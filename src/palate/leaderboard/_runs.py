@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from palate.evaluation import Settings
 from palate.records import PalateError
 from palate.runs import ModelSettings, Progress, Run, RunSummary, last_change, no_progress, open_run
 
@@ -18,6 +19,7 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     """Its folder."""
     kind: str | None
+    """The command that makes such runs: `train` makes evaluations, too."""
     benchmark: str | None
     version: str | None
     benchmark_hash: str | None
@@ -55,13 +57,14 @@ def _listed(folder: Path) -> ListedRun:
     date = datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")
     try:
         run = open_run(folder, check=False)
-        card = run.settings.benchmark
+        settings = run.settings
+        card = settings.benchmark
         return ListedRun(
             run=str(folder),
-            kind=run.experiment.kind,
+            kind="train" if isinstance(settings, Settings) and settings.split else run.experiment.kind,
             benchmark=card.name,
             version=card.version,
-            benchmark_hash=run.settings.content_hash,
+            benchmark_hash=settings.content_hash,
             models=_models(run),
             date=date,
             complete=_complete(run, changed),

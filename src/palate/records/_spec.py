@@ -58,5 +58,5 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, hint: str = "") 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The nearest name as a question, or nothing where none is near."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.65)
     return f" Did you mean {near[0]!r}?" if near else ""

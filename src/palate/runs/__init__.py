@@ -63,6 +63,7 @@ from palate.runs._run import (
     json_lines,
     kind_of,
     last_change,
+    refuse_folder_of_runs,
 )
 from palate.runs._settings import HashedSettings, ModelSettings, environment, file_name, settings_for_others
 from palate.runs._setup import (
@@ -208,6 +209,7 @@ __all__ = [
     "rating_place",
     "ratings_of",
     "read_spent",
+    "refuse_folder_of_runs",
     "rehearse",
     "remove_drafts",
     "repair_ledgers",

@@ -349,6 +349,7 @@ def kind_of(folder: Path) -> str:
         known = f"Did you mean {inside}?" if inside.exists() else "`palate runs` lists the runs in the folder runs."
         raise PalateError(f"no such folder: {folder}. {known}")
     if not file.is_file():
+        refuse_folder_of_runs(folder)
         raise PalateError(
             f"{folder} is not a run: it has no settings.json. `palate eval` and other commands make runs."
         )
@@ -363,6 +364,15 @@ def kind_of(folder: Path) -> str:
             "Run the command that made it again."
         )
     return kind.kind
+
+
+def refuse_folder_of_runs(folder: Path) -> None:
+    """PalateError where a folder is no run and holds some."""
+    if not (folder / "settings.json").is_file() and any(folder.glob("*/settings.json")):
+        raise PalateError(
+            f"{folder} is not a run: it is a folder of runs. Name one of them, such as {folder / LATEST} for the "
+            f"newest. To list them: palate runs {folder}"
+        )
 
 
 def _settled(folder: Path, settings: type[SettingsType]) -> SettingsType:

@@ -4,7 +4,7 @@ from palate.study._cells import Cell, cells_of
 from palate.study._hands import Watcher
 from palate.study._plan import Entry, Plan, PlanError, read_plan
 from palate.study._results import CellState, Cost, EntryResult, NewFamilies, NumberInfo, StudySummary, Unprofiled
-from palate.study._study import STUDY, check_plan, study
+from palate.study._study import STUDY, asked_cells, check_plan, study
 
 __all__ = [
     "STUDY",
@@ -20,6 +20,7 @@ __all__ = [
     "StudySummary",
     "Unprofiled",
     "Watcher",
+    "asked_cells",
     "cells_of",
     "check_plan",
     "read_plan",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import multiprocessing
 import os
@@ -12,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from palate.records import PalateError, current_command, describe_error, running_command
 from palate.runs import AnotherWriterError, Lost, Pool, Progress, Work, no_progress
@@ -100,13 +101,22 @@ class Here:
             failed, in_use = str(error), isinstance(error, AnotherWriterError)
         except Exception as error:
             failed = describe_error(error)
+        if cuda := _cuda():  # others may use the same GPU
+            gc.collect()
+            cuda.empty_cache()
         return Ended(run, failed, time.monotonic() - started, _device(), in_use)
 
 
-def _device() -> str:
-    """What cells ran on, as far as torch was used."""
+def _cuda() -> Any:
+    """torch's door to the GPU, as far as torch was used and there is one."""
     torch = sys.modules.get("torch")
-    return str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else "CPU"
+    return torch.cuda if torch is not None and torch.cuda.is_available() else None
+
+
+def _device() -> str:
+    """What cells ran on."""
+    cuda = _cuda()
+    return str(cuda.get_device_name()) if cuda else "CPU"
 
 
 # ---- Processes of this machine --------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def study(
     data = Path(data_dir) if data_dir else None
     benchmarks = Benchmarks(data)
     _refuse(plan, where, benchmarks)
-    cells = _asked(plan, only, models)
+    cells = asked_cells(plan, only, models)
     if plan.train and "," in str(out):
         raise PalateError(f"{out} has a comma, after which options of the trained models follow: choose another --out")
     begun = _begin(plan, Path(out), benchmarks)
@@ -127,7 +127,7 @@ def _run(hands: Hands, cells: Sequence[Cell], writer: RunWriter, watch: Watcher,
     return success
 
 
-def _asked(plan: Plan, only: Sequence[str] | None, models: Sequence[str] | None) -> list[Cell]:
+def asked_cells(plan: Plan, only: Sequence[str] | None = None, models: Sequence[str] | None = None) -> list[Cell]:
     """All cells, or those of some measures and models, and the training of models."""
     measures, zoo = [measure.name for measure in plan.measures], [model.label for model in plan.zoo]
     for what, named, known in (("measure", only, measures), ("model", models, [*zoo, IN_CONTEXT])):
