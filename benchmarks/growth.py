@@ -68,14 +68,19 @@ def rows(count: int, seed: int = 0) -> Iterator[dict[str, str]]:
         }
 
 
+def write_lines(folder: Path, count: int) -> None:
+    """The rows as JSON Lines."""
+    with (folder / "table.jsonl").open("w") as lines:
+        lines.writelines(json.dumps(row) + "\n" for row in rows(count))
+
+
 def write_tables(folder: Path, count: int) -> None:
-    """The same rows as JSON Lines, CSV and Parquet, a part at a time."""
+    """The same rows as CSV and Parquet, a part at a time."""
     import pyarrow
     import pyarrow.parquet
 
     schema = pyarrow.schema([(name, pyarrow.string()) for name in next(rows(1))])
     with (
-        (folder / "table.jsonl").open("w") as lines,
         (folder / "table.csv").open("w", newline="") as table,
         pyarrow.parquet.ParquetWriter(folder / "table.parquet", schema) as parquet,
     ):
@@ -83,7 +88,6 @@ def write_tables(folder: Path, count: int) -> None:
         writer.writeheader()
         part: list[dict[str, str]] = []
         for number, row in enumerate(rows(count), start=1):
-            lines.write(json.dumps(row) + "\n")
             writer.writerow(row)
             part.append(row)
             if len(part) == 10_000 or number == count:
@@ -127,6 +131,18 @@ def load_with_datasets(folder: Path, kind: str, *, as_rows: bool = False) -> Pre
             return found.to_list() if as_rows else found
 
     return read
+
+
+def same_texts(folder: Path) -> Prepared:
+    """All responses of the table, compared with each other; reading the lines is counted."""
+    from palate.data import SameTexts
+
+    def responses() -> Iterator[str]:
+        with (folder / "table.jsonl").open() as lines:
+            for row in map(json.loads, lines):
+                yield from (row["chosen"], row["rejected"])
+
+    return lambda: SameTexts(responses()).pairs()
 
 
 def folds(folder: Path) -> Prepared:
@@ -225,6 +241,7 @@ OPERATIONS: dict[str, Callable[[Path], Prepared]] = {
         for kind in ("csv", "jsonl", "parquet")
         for who, prepare in LOADERS.items()
     },
+    "texts that are the same": same_texts,
     "folds of unseen": folds,
     "the first stranger of each item": strangers,
     "views of 4 judgements, BM25": views,
@@ -263,8 +280,10 @@ def main() -> None:
         found: dict[str, dict[int, dict[str, float]]] = {name: {} for name in options.only}
         for size in sorted(options.sizes):
             folder = root / str(size)
-            if not folder.is_dir():
-                folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            if not (folder / "table.jsonl").exists():
+                write_lines(folder, size)
+            if any(name.startswith("load ") for name in options.only) and not (folder / "table.parquet").exists():
                 write_tables(folder, size)
             for name in options.only:
                 print(f"{size:,}: {name} ...", file=sys.stderr)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import palate.data._tables
 import palate.runs._ledger
 from palate import evaluate
 from palate.data import OnDisk, check_benchmark, load_benchmark
+from palate.data._on_disk import Buckets
+from palate.personal import make_folds
 from palate.records import Benchmark, PalateError
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -71,6 +77,51 @@ def test_a_run_from_the_disk_is_byte_for_byte_that_from_memory(
     in_memory = run("memory")
     request.getfixturevalue("small_memory")
     assert run("disk") == in_memory
+
+
+@pytest.mark.parametrize("protocol", ["seen", "unseen", "leave-out:category"])
+@pytest.mark.parametrize("twins", [False, True])
+def test_folds_from_the_disk_are_those_from_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str, twins: bool
+) -> None:
+    file = tmp_path / "table.csv"
+    rows = [
+        f"u{number % 7},What of {number // 3}?,{' '.join(f'w{number % 45}{letter}' for letter in 'abcdefghijkl')},"
+        f"No {number},topic {number % 3},20{number % 20:02d}-01-0{1 + number % 9}\n"
+        for number in range(60)
+    ]
+    file.write_text(COLUMNS + "".join(rows))
+    source = f"{file},category=category"
+    held = load_benchmark(source)
+    monkeypatch.setattr(palate.data._tables, "MOST_HELD", 300)
+    on_disk = load_benchmark(source)
+    if twins:  # pairs of users, each with the items of the other
+        held, on_disk = (
+            msgspec.structs.replace(
+                benchmark,
+                comparisons=tuple(
+                    msgspec.structs.replace(item, twin=items[place ^ 1].id) if place < 4 else item
+                    for place, item in enumerate(items)
+                ),
+            )
+            for benchmark in (held, on_disk)
+            for items in [list(benchmark.comparisons)]
+        )
+    for one, other in zip(make_folds(held, protocol), make_folds(on_disk, protocol), strict=True):
+        assert isinstance(other.train, tuple if twins else OnDisk)
+        assert (one.name, one.train, one.test) == (other.name, tuple(other.train), tuple(other.test))
+        assert one.trained_users == other.trained_users
+        assert sum(len(user.judgements) for user in one.trained_users.values()) > 0
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2**32 - 1)))), st.sampled_from([0, 9, 2**23]))
+def test_a_bucket_holds_what_was_put_into_it_in_order(added: list[list[tuple[int, int]]], held: int) -> None:
+    buckets = Buckets(5, np.dtype("<u4"), held)
+    for some in added:
+        both = np.array(some, np.int64).reshape(-1, 2)
+        buckets.add(both[:, 0], both[:, 1])
+    for bucket in range(5):
+        assert buckets.read(bucket).tolist() == [number for some in added for own, number in some if own == bucket]
 
 
 def vars_of(summary: object) -> dict[str, object]:

@@ -9,6 +9,7 @@ from palate.records import (
     Benchmark,
     Card,
     Comparison,
+    Completion,
     Judgement,
     PalateError,
     Post,
@@ -51,6 +52,25 @@ def build(held: Benchmark, view: str, index: int = 0, **options: object) -> View
 def test_none_shows_nothing_and_nobody() -> None:
     view = build(benchmark([user("ann", ("1", None, "bread"))], [item("q", "ann")]), "none")
     assert (view.text, view.parts, view.user_id) == ("", (), None)
+
+
+def test_what_a_person_wrote_on_the_same_matter_is_not_shown_with_what_they_wrote_next() -> None:
+    """It holds what the item is about, which no stranger's post does, and would pass for style."""
+    texts = ["The cat sleeps.", "Captain Retief lands on Lovenbroy.", "Retief meets Arapoulous.", "The dog barks."]
+    ann = User(
+        id="ann", posts=tuple(Post(id=str(place), text=text, sequence=place) for place, text in enumerate(texts))
+    )
+    wrote = [
+        Completion(id=f"q{place}", user_id="ann", prompt="What happens?", text=text, group=group, sequence=place)
+        for place, (text, group) in enumerate(zip(texts, ["a", "b", "b", None], strict=True))
+    ]
+    held = msgspec.structs.replace(benchmark([ann], []), completions=tuple(wrote))
+    shown = ViewBuilder(held).build(parse_view("posts:5"), wrote[1:])
+    assert [sorted(part.id for part in view.parts) for view in shown if isinstance(view, View)] == [
+        ["0"],
+        ["0"],
+        ["0", "1", "2"],
+    ]
 
 
 def test_posts_keep_their_own_ids_when_they_are_ranked() -> None:

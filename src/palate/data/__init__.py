@@ -19,7 +19,7 @@ from palate.data._folder import is_folder_format, write_benchmark
 from palate.data._history import History, Item, Visible, responses_of
 from palate.data._hub import CARD, HUB, HubRefusalError, Repository, look_up, mark_of, upload
 from palate.data._load import LOADERS, list_benchmarks, load_benchmark, load_named, load_votes
-from palate.data._on_disk import Lines, OnDisk, picked
+from palate.data._on_disk import Lines, OnDisk, at_places, picked
 from palate.data._pairs import pairs_from_completions
 from palate.data._published import is_nobody
 from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
@@ -53,6 +53,7 @@ __all__ = [
     "SlashedDays",
     "Visible",
     "Vote",
+    "at_places",
     "check_benchmark",
     "digest_of",
     "direct_identifiers",

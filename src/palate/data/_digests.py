@@ -14,8 +14,10 @@ _RECENT = 2**14, 2**17
 _BYTES = 16
 
 
-def digest_of(content: bytes) -> bytes:
+def digest_of(content: bytes | str) -> bytes:
     """16 bytes that stand for these: two that differ would have to be looked for beyond all the data in the world."""
+    if isinstance(content, str):
+        content = content.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(content, digest_size=_BYTES).digest()
 
 

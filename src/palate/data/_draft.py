@@ -299,7 +299,7 @@ def _repeated(field: str, placed: Sequence[tuple[User | Comparison | Completion,
     again: list[tuple[str, Location]] = []
     for record, place in placed:
         before = len(seen)
-        if seen.add(digest_of(record.id.encode("utf-8", "surrogatepass"))) < before:
+        if seen.add(digest_of(record.id)) < before:
             again.append((record.id, place))
     names, first = {id for id, _ in again}, dict[str, Location]()
     for record, place in placed if again else ():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from sys import intern
@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from palate.data._on_disk import OnDisk
+from palate.data._on_disk import Lines, OnDisk
 from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
 from palate.records import Benchmark, Comparison, Completion, Dated, Judgement, Post, User, came_before
 
@@ -37,12 +37,11 @@ class Visible(msgspec.Struct, Generic[Event], frozen=True):
 class _Past:
     """One user's judgements, and what each of them is recognised by."""
 
-    def __init__(self, user: User, split: Callable[[Iterable[str]], _Texts]) -> None:
+    def __init__(self, user: User, split: Callable[[Iterable[str]], _Texts], lines: Lines | None) -> None:
         self.user = user
         judgements = tuple(user.judgements)
-        self.oldest_first = sorted(
-            range(len(judgements)), key=lambda place: (judgements[place].date or "", judgements[place].sequence or 0)
-        )
+        moments = [(one.date or "", one.sequence or 0) for one in judgements]
+        self.oldest_first = array("I", sorted(range(len(judgements)), key=moments.__getitem__))
         """The places of the judgements by date, then by sequence, then as listed."""
         dates = [intern(judgements[place].date or "") for place in self.oldest_first]
         alike = len(set(map(len, dates))) == 1 and all(one.sequence is None for one in judgements)
@@ -63,10 +62,21 @@ class _Past:
             around.append(f" {prompt} {reason}")
         self._by_text = array("Q", sorted(by_text))
         """The numbers of long texts, each with the place of a judgement that holds it; there are many of these."""
-        self._around = "\n".join(around)
-        """The words of the prompt and of the reason: a later turn of a conversation holds the answer of an earlier."""
+        self._lines, self._line = lines, 0 if lines is None else len(lines)
+        self._held = "\n".join(around)
+        if lines is not None:
+            lines.append(self._held.encode("utf-8", "surrogatepass"))
+            self._held = ""
 
-    def earlier(self, item: Item) -> list[int]:
+    @property
+    def _around(self) -> str:
+        """The words of the prompt and of the reason: a later turn of a conversation holds the answer of an earlier.
+
+        Of judgements that stay on the disk they do, too.
+        """
+        return self._held if self._lines is None else self._lines.read(self._line)[0].decode("utf-8", "surrogatepass")
+
+    def earlier(self, item: Item) -> Sequence[int]:
         """The places of the judgements from before the item, the oldest first."""
         if self._dates and item.date and len(item.date) == len(self._dates[0]):
             return self.oldest_first[: bisect_left(self._dates, item.date)]
@@ -81,9 +91,10 @@ class _Past:
             found.update(self._by_text[entry] & _PLACE for entry in range(first, end))
         for known in offered.short:
             found.update(self._by_short.get(known, ()))
+        words = self._around if offered.quoted else ""
         for text in offered.quoted:
-            if text in self._around:
-                found.update(place for place, around in enumerate(self._around.split("\n")) if text in around)
+            if text in words:
+                found.update(place for place, around in enumerate(words.split("\n")) if text in around)
         return found
 
 
@@ -115,7 +126,9 @@ class History:
 
     A piece of history is withheld where it holds one of the item's responses (or, for a post, the item's private
     narrative): the same words, or nearly so, as `palate.data.SameTexts` has it. Of other people's histories nothing
-    is compared in time but dates: a place in one person's sequence says nothing about another's.
+    is compared in time but dates: a place in one person's sequence says nothing about another's. Nor is a post shown
+    that its author wrote after the first item of the group that the item is of: on the same matter, it would tell by
+    its content what no stranger's post tells.
     """
 
     def __init__(self, benchmark: Benchmark) -> None:
@@ -137,9 +150,14 @@ class History:
         offered = {id(choice.responses): choice.responses for choice in choices}  # a judgement that is an item shares
         return SameTexts(chain(chain.from_iterable(offered.values()), own))
 
+    @cached_property
+    def _begins(self) -> dict[tuple[str, str], Completion]:
+        return first_of_group(self._benchmark.completions)
+
     def posts(self, user: User, item: Item) -> Visible[Post]:
         """The user's posts that may be shown for the item."""
-        earlier = [post for post in user.posts if _before(post, item, user)]
+        begins = item if user.id != item.user_id else self._begins.get((user.id, item.group or ""), item)
+        earlier = [post for post in user.posts if _before(post, begins, user)]
         if not earlier:
             return Visible([], 0)
         offered = self._offered(item)
@@ -168,10 +186,16 @@ class History:
         long = self._offered(item).texts.long
         return any(holds(text_key(post.text), text) for post in user.posts for text in long)
 
+    @cached_property
+    def _lines(self) -> Lines:
+        """What the judgements of users ask, of those that stay on the disk."""
+        return Lines()
+
     def _past(self, user: User) -> _Past:
         past = self._pasts.get(user.id)
         if past is None or past.user is not user:
-            past = self._pasts[user.id] = _Past(user, self._split)
+            lines = self._lines if isinstance(user.judgements, OnDisk) else None
+            past = self._pasts[user.id] = _Past(user, self._split, lines)
         return past
 
     def _offered(self, item: Item) -> _Offered:
@@ -228,6 +252,17 @@ class _Moment(NamedTuple):
     @property
     def date(self) -> str | None:
         return self.day or None
+
+
+def first_of_group(items: Iterable[Completion]) -> dict[tuple[str, str], Completion]:
+    """By user and group, what the user wrote first."""
+    found: dict[tuple[str, str], Completion] = {}
+    for item in items:
+        if item.group is not None:
+            before = found.setdefault((item.user_id, item.group), item)
+            if (item.date or "", item.sequence or 0) < (before.date or "", before.sequence or 0):
+                found[item.user_id, item.group] = item
+    return found
 
 
 def _before(event: Dated, item: Item, user: User) -> bool:

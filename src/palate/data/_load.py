@@ -51,7 +51,7 @@ Options = Mapping[str, str]
 _VOTES = {"convarg": "votes.csv.gz", "convarg-crowdsample": "crowdsample.csv.gz"}
 
 
-def load_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision: str | None = None) -> Benchmark:
+def load_benchmark(spec: str | Path, *, data_dir: str | Path | None = None, revision: str | None = None) -> Benchmark:
     """A benchmark by name or path, each with options written `,key=value`.
 
     `data_dir` (or the environment variable PALATE_DATA) is the folder of data sets that palate does not
@@ -67,15 +67,15 @@ def load_benchmark(spec: str | Path, *, data_dir: Path | None = None, revision: 
     return benchmark
 
 
-def load_named(name: str, *, data_dir: Path | None = None) -> Benchmark:
+def load_named(name: str, *, data_dir: str | Path | None = None) -> Benchmark:
     """A benchmark that palate knows by name, whatever files of that name lie in the current folder."""
     loaded = LOADERS.make(name, data_dir=data_dir or _data_dir(), revision=None, extras=False)
     return loaded.benchmark() if isinstance(loaded, BenchmarkDraft) else loaded
 
 
-def list_benchmarks(*, data_dir: Path | None = None) -> list[Listing]:
+def list_benchmarks(*, data_dir: str | Path | None = None) -> list[Listing]:
     """Every benchmark that has a name, and whether it can be loaded here."""
-    folder = data_dir or _data_dir()
+    folder = Path(data_dir) if data_dir else _data_dir()
     return [
         msgspec.structs.replace(
             listing,
@@ -86,7 +86,7 @@ def list_benchmarks(*, data_dir: Path | None = None) -> list[Listing]:
 
 
 def read_draft(
-    spec: str | Path, *, data_dir: Path | None = None, revision: str | None = None, extras: bool = False
+    spec: str | Path, *, data_dir: str | Path | None = None, revision: str | None = None, extras: bool = False
 ) -> BenchmarkDraft:
     """What `load_benchmark` reads, with its faults instead of an error."""
     text = (isinstance(spec, Path) and url_in_path(spec)) or str(spec)
@@ -156,9 +156,9 @@ def _listing(name: str) -> Listing:
     return next(listing for listing in LISTINGS if listing.name == name)
 
 
-def _folder(name: str, data_dir: Path | None) -> Path:
+def _folder(name: str, data_dir: str | Path | None) -> Path:
     listing = _listing(name)
-    folder = None if data_dir is None else data_dir / listing.folder
+    folder = None if data_dir is None else Path(data_dir) / listing.folder
     if folder is None or not folder.is_dir():
         looked = f"looked in {folder}" if folder else f"{DATA_VARIABLE} is not set"
         raise PalateError(
@@ -168,7 +168,7 @@ def _folder(name: str, data_dir: Path | None) -> Path:
     return folder
 
 
-def load_votes(name: str, *, data_dir: Path | None = None) -> list[Vote]:
+def load_votes(name: str, *, data_dir: str | Path | None = None) -> list[Vote]:
     """The votes behind `convarg` or `convarg-crowdsample`, with the ties that their comparisons leave out."""
     return read_votes(_folder(name, data_dir or _data_dir()), votes=_VOTES[name])
 

@@ -8,7 +8,10 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Generic, TypeVar, overload
+from typing import IO, Any, Generic, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from palate.records import PalateError
 
@@ -19,17 +22,23 @@ _AT_ONCE = 1_024
 
 
 class Unnamed:
-    """A file without a name: nobody else can open it, and the system removes it with the process, however that ends."""
+    """A file without a name: nobody else can open it, and the system removes it with the process, however that ends.
 
-    def __init__(self) -> None:
-        try:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - as long as this
-        except OSError as error:
-            raise _no_room(error) from error
+    With `held`, it stays in memory until it is longer than so many bytes.
+    """
+
+    def __init__(self, held: int = 0) -> None:
+        self._most_held, self._held = held, bytearray()
+        self._file = None if held else _temporary()
         self._written = True
 
     def write(self, content: bytes | array[int]) -> None:
         """Add to its end."""
+        if self._file is None:
+            self._held += memoryview(content).cast("B")
+            if len(self._held) <= self._most_held:
+                return
+            self._file, content, self._held = _temporary(), bytes(self._held), bytearray()
         try:
             self._file.write(content)
         except OSError as error:
@@ -38,6 +47,8 @@ class Unnamed:
 
     def read(self, start: int, length: int) -> bytes:
         """Some of what was written."""
+        if self._file is None:
+            return bytes(self._held[start : start + length])
         if not self._written:
             try:
                 self._file.flush()
@@ -45,6 +56,13 @@ class Unnamed:
                 raise _no_room(error) from error
             self._written = True
         return os.pread(self._file.fileno(), length, start)
+
+
+def _temporary() -> IO[bytes]:
+    try:
+        return tempfile.TemporaryFile()
+    except OSError as error:
+        raise _no_room(error) from error
 
 
 def _no_room(error: OSError) -> PalateError:
@@ -55,10 +73,10 @@ def _no_room(error: OSError) -> PalateError:
 
 
 class Lines:
-    """Pieces of a file, each by its number: of one without a name, or of one that is there already."""
+    """Pieces of a file, each by its number: of one without a name, as `Unnamed` is, or of one that is there already."""
 
-    def __init__(self, file: Path | None = None) -> None:
-        self._file = Unnamed() if file is None else file.open("rb")
+    def __init__(self, file: Path | None = None, held: int = 0) -> None:
+        self._file = Unnamed(held) if file is None else file.open("rb")
         self._starts = array("Q", [0])
 
     def __len__(self) -> int:
@@ -92,6 +110,37 @@ class Lines:
         return [content[low:high] for low, high in pairwise(bounds)]
 
 
+class Buckets:
+    """Records put into buckets, of which few at a time are read again; of many, all lie in a file without a name.
+
+    >>> buckets = Buckets(2, np.dtype("u1"))
+    >>> buckets.add(np.array([1, 0, 1]), np.array([10, 20, 30]))
+    >>> buckets.add(np.array([1]), np.array([40]))
+    >>> buckets.read(0), buckets.read(1)
+    (array([20], dtype=uint8), array([10, 30, 40], dtype=uint8))
+    """
+
+    def __init__(self, count: int, kind: np.dtype[Any], held: int = 0) -> None:
+        self._count, self._kind = count, kind
+        self._file, self._end = Unnamed(held), 0
+        self._bounds: list[NDArray[np.int64]] = []
+        """Of every addition, where in the file what it added to each bucket begins and ends."""
+
+    def add(self, buckets: NDArray[np.integer[Any]], records: NDArray[Any]) -> None:
+        """Put each record into its bucket."""
+        buckets = buckets.astype(np.min_scalar_type(self._count))
+        order = np.argsort(buckets, kind="stable")
+        self._file.write(records[order].astype(self._kind, copy=False).tobytes())
+        bounds = np.searchsorted(buckets[order], np.arange(self._count + 1)) * self._kind.itemsize
+        self._bounds.append(self._end + bounds)
+        self._end = int(self._bounds[-1][-1])
+
+    def read(self, bucket: int) -> NDArray[Any]:
+        """All of a bucket, in the order in which it came."""
+        bounds = (some[bucket : bucket + 2].tolist() for some in self._bounds)
+        return np.frombuffer(b"".join(self._file.read(start, end - start) for start, end in bounds), self._kind)
+
+
 class OnDisk(Sequence[T], Generic[T]):
     """Records as a sequence, like a tuple of them in all but where they are.
 
@@ -111,7 +160,12 @@ class OnDisk(Sequence[T], Generic[T]):
 
     def at(self, places: Iterable[int]) -> OnDisk[T]:
         """Those at some places."""
-        return OnDisk(self._lines, self._decode, array("I", [self._places[place] for place in places]))
+        return OnDisk(self._lines, self._decode, array("I", (self._places[place] for place in places)))
+
+    @property
+    def lines(self) -> Sequence[int]:
+        """The number of the line of each."""
+        return self._places
 
     def holds(self, others: Sequence[object]) -> bool:
         """Whether others are the same lines of the file as all or some of these, read as something else."""
@@ -153,12 +207,15 @@ class OnDisk(Sequence[T], Generic[T]):
             yield from (self._decode(self._lines.read(place)[0]) for place in places)
 
 
+def at_places(records: Sequence[Some], places: Iterable[int]) -> Sequence[Some]:
+    """Those at some places; on the disk where all are."""
+    return records.at(places) if isinstance(records, OnDisk) else tuple(records[place] for place in places)
+
+
 def picked(records: Sequence[Some], wanted: Callable[[Some], bool]) -> Sequence[Some]:
     """Those that are wanted; on the disk where all are.
 
     >>> picked([1, 2, 3], lambda number: number > 1)
-    [2, 3]
+    (2, 3)
     """
-    if isinstance(records, OnDisk):
-        return records.at(place for place, record in enumerate(records) if wanted(record))
-    return [record for record in records if wanted(record)]
+    return at_places(records, (place for place, record in enumerate(records) if wanted(record)))

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from palate.data._history import first_of_group
 from palate.records import Benchmark, Comparison, Completion, PalateError
 
 WITHIN = 1.25
@@ -68,7 +69,7 @@ def pairs_from_completions(benchmark: Benchmark, texts: Mapping[str, Sequence[st
             "against it"
         )
     matched = sum(map(len, by_user.values()))
-    first = _first_of_group(benchmark.completions)
+    first = first_of_group(benchmark.completions)
     comparisons = tuple(_comparison(kept[item.id], first) for item in told if item.id in kept)
     users = {item.user_id for item in comparisons}
     return Benchmark(
@@ -144,17 +145,6 @@ def _worst_first(matches: Sequence[_Match]) -> list[_Match]:
 def _changed(matches: Sequence[_Match], turned: set[str], dropped: set[str]) -> list[_Match]:
     kept = [match for match in matches if match.item.id not in dropped]
     return [match.turned() if match.item.id in turned else match for match in kept]
-
-
-def _first_of_group(items: Sequence[Completion]) -> dict[tuple[str, str], Completion]:
-    """By user and group, what the user wrote first."""
-    found: dict[tuple[str, str], Completion] = {}
-    for item in items:
-        if item.group is not None:
-            before = found.setdefault((item.user_id, item.group), item)
-            if (item.date or "", item.sequence or 0) < (before.date or "", before.sequence or 0):
-                found[item.user_id, item.group] = item
-    return found
 
 
 def _comparison(match: _Match, first_of_group: Mapping[tuple[str, str], Completion]) -> Comparison:

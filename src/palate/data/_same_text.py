@@ -14,12 +14,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.data._digests import Digests, digest_of
-from palate.data._on_disk import Unnamed
+from palate.data._on_disk import Buckets, Unnamed
 
 SAME = 0.3
 """Two long texts are the same where they share this part of the word trigrams of the shorter one: copies that were cut,
@@ -36,13 +37,21 @@ HELD = 40
 Codes = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
-_STEP = np.uint64(0x9E3779B97F4A7C15)
+_STEP, _TEXT_STEP = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
+_LOW, _ONE = 2**32 - 1, np.int32(1)
 _COMMON = 500
 """A trigram of more texts than this, such as *as a language*, does not by itself make two texts worth comparing."""
 _AT_ONCE = 2**21
-"""Pairs of texts that are compared at once, which keeps memory small."""
-_READINGS = 8
-"""How often the words of many texts are read, to compare a part of them at a time."""
+"""Words, and holders of runs of words, that are in memory at once."""
+_MET = 2**23
+"""Pairs of texts that are counted at once."""
+_HELD = 2**23
+"""Bytes from which what is compared lies in files."""
+_NEAR = 1_024
+"""Words between two texts that are read rather than passed over."""
+_RUN = np.dtype([("code", "<u8"), ("text", "<u4")])
+_SHARED = np.dtype([("text", "<u4"), ("start", "<i8"), ("longer", "<u2")])
+"""A text, and of a run of three words that it holds, where the longer texts that hold it begin, and their number."""
 
 
 @lru_cache(maxsize=20_000)
@@ -135,10 +144,11 @@ class SameTexts:
         given, short = array("I"), array("b")
         for text in texts:
             key = _key(text)
-            given.append(self._digests.add(_digest(key)))
+            given.append(self._digests.add(digest_of(key)))
             if given[-1] == len(short):
                 self._words.add(key)
                 short.append(is_short(key))
+        self._words.settle()
         self._given = given
         self.short = np.frombuffer(short, np.bool_)
         """By number, whether a text says too little to be known again by itself."""
@@ -150,7 +160,7 @@ class SameTexts:
 
     def number(self, text: str) -> int | None:
         """By which number a text goes here; None for one that was not given."""
-        return self._digests.number(_digest(text_key(text)))
+        return self._digests.number(digest_of(text_key(text)))
 
     def like(self, text: str) -> frozenset[int]:
         """The numbers of the texts that count as the same as this one, itself among them."""
@@ -165,7 +175,7 @@ class SameTexts:
 
     def pairs(self) -> tuple[Numbers, Numbers]:
         """Every two texts that count as the same, by their numbers, each pair once."""
-        return _Trigrams(self._words, shared=True).same_pairs()
+        return _Pairs(self._words).found()
 
     @cached_property
     def _trigrams(self) -> _Trigrams:
@@ -175,13 +185,9 @@ class SameTexts:
     def _same(self) -> tuple[memoryview, memoryview]:
         """Every text that others are the same as, in order, and each of the others."""
         one, other = self.pairs()
-        ones, others = np.concatenate([one, other]), np.concatenate([other, one])
+        ones, others = (np.concatenate(both).astype(np.uint32) for both in ((one, other), (other, one)))
         order = np.argsort(ones)
         return ones[order].data, others[order].data
-
-
-def _digest(key: str) -> bytes:
-    return digest_of(key.encode("utf-8", "surrogatepass"))
 
 
 class _Words:
@@ -192,8 +198,10 @@ class _Words:
 
     def __init__(self) -> None:
         self._vocabulary: dict[str, int] = {}
-        self._words, self._lengths = array("I"), array("I")
-        self._file: Unnamed | None = None
+        self._recent, self._lengths = array("I"), array("I")
+        self._file = Unnamed(_HELD)
+        self.firsts = [0]
+        """The first text of each block of texts, and of one that would follow."""
         self.count = 0
         """How many words there are."""
 
@@ -205,72 +213,108 @@ class _Words:
         if len(words) < LONG:
             words = []
         self._lengths.append(len(words))
-        self._words.extend([vocabulary.setdefault(word, len(vocabulary) + 1) for word in words])
+        self._recent.extend([vocabulary.setdefault(word, len(vocabulary) + 1) for word in words])
         self.count += len(words)
-        if len(self._words) > _AT_ONCE:
-            self._file = self._file or Unnamed()
-            self._file.write(self._words)
-            self._words = array("I")
+        if len(self._recent) > _AT_ONCE:
+            self.settle()
+
+    def settle(self) -> None:
+        """End a block of texts."""
+        if self.firsts[-1] < len(self):
+            self._file.write(self._recent)
+            self._recent = array("I")
+            self.firsts.append(len(self))
 
     def known(self, words: Iterable[str]) -> NDArray[np.uint32]:
         """The numbers of some words; 0 for one that is in none of the texts."""
         return np.array([self._vocabulary.get(word, 0) for word in words], np.uint32)
 
-    def blocks(self) -> Iterator[tuple[int, NDArray[np.uint32]]]:
-        """All words, some at a time with the two that follow, and the place of the first."""
-        written = self.count - len(self._words)
-        for start in range(0, self.count, _AT_ONCE):
-            end = min(start + _AT_ONCE + 2, self.count)
-            there = max(0, min(end, written) - start)
-            content = self._file.read(4 * start, 4 * there) if self._file and there else b""
-            rest = self._words[start + there - written : end - written]
-            yield start, np.frombuffer(content + rest.tobytes(), np.uint32)
+    def runs(self) -> Iterator[tuple[NDArray[np.uint32], Codes]]:
+        """The runs of three words of all texts, a block at a time, as `_runs_in` gives them."""
+        start = 0
+        for first, end in pairwise(self.firsts):
+            lengths = self.lengths[first:end]
+            length = int(lengths.sum(dtype=np.int64))
+            texts, codes = _runs_in(lengths, np.frombuffer(self._file.read(4 * start, 4 * length), np.uint32))
+            yield texts + np.uint32(first), codes
+            start += length
+
+    def runs_of(self, texts: NDArray[np.uint32], starts: Numbers) -> tuple[NDArray[np.uint32], Codes]:
+        """Those of some texts, in order and each once, by their places among these; `starts` is where each begins."""
+        lengths = self.lengths[texts].astype(np.int64)
+        ends = starts + lengths
+        # What lies near to each other is read at once.
+        new = np.concatenate([[True], starts[1:] - ends[:-1] > _NEAR])
+        low, high = starts[new], ends[np.append(new[1:], True)]
+        read = b"".join(map(self._file.read, (4 * low).tolist(), (4 * (high - low)).tolist()))
+        moved = (low - np.cumsum(high - low) + (high - low))[np.cumsum(new) - 1]
+        return _runs_in(lengths, np.frombuffer(read, np.uint32)[_ranges(starts - moved, lengths)])
 
     @property
     def lengths(self) -> NDArray[np.uint32]:
         return np.frombuffer(self._lengths, np.uint32)
 
+    def starts(self) -> Numbers:
+        """With which word each text begins."""
+        starts = np.cumsum(self.lengths, dtype=np.int64)
+        starts -= self.lengths
+        return starts
+
+
+def _runs_in(lengths: NDArray[np.integer[Any]], words: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], Codes]:
+    """The texts and codes of the runs of three words in texts of these lengths, one after another; each run once for
+    each text."""
+    inside = np.ones(len(words), bool)
+    last = np.cumsum(lengths, dtype=np.int64)[lengths > 0]
+    inside[last - 1] = inside[last - 2] = False
+    places = np.flatnonzero(inside)
+    texts = np.repeat(np.arange(len(lengths), dtype=np.uint32), np.maximum(lengths, 2) - 2)
+    codes = _codes(words[places], words[places + 1], words[places + 2])
+    both = codes + texts * _TEXT_STEP
+    order = np.argsort(both)
+    both = both[order]
+    once = np.ones(len(codes), bool)
+    once[order[1:][both[1:] == both[:-1]]] = False
+    return texts[once], codes[once]
+
+
+def _by_code(words: _Words) -> tuple[NDArray[np.int32], Iterator[tuple[Codes, NDArray[np.uint32]]]]:
+    """How many different runs of three words each text has, and all of these in the order of their codes, each with its
+    text, a part at a time."""
+    bits = (words.count // _AT_ONCE).bit_length()
+    parts = Buckets(2**bits, _RUN, _HELD)
+    sizes = np.zeros(len(words), np.int32)
+    for texts, codes in words.runs():
+        runs = np.empty(len(codes), _RUN)
+        runs["code"], runs["text"] = codes, texts
+        parts.add(codes >> np.uint64(64 - bits) if bits else np.zeros(len(codes), np.uint8), runs)
+        np.add.at(sizes, texts, _ONE)
+
+    def in_order() -> Iterator[tuple[Codes, NDArray[np.uint32]]]:
+        for part in range(2**bits):
+            runs = parts.read(part)
+            order = np.argsort(runs["code"])
+            yield runs["code"][order], runs["text"][order]
+
+    return sizes, in_order()
+
 
 class _Trigrams:
-    """Which texts hold which run of three words. Texts of few words have none.
+    """Which texts hold which run of three words, in memory. Texts of few words have none."""
 
-    With `shared`, only runs that several texts hold are kept, which is all that `same_pairs` needs. Runs are sorted a
-    part at a time, so that time grows with the number of texts and little memory is needed beside what is kept.
-    """
-
-    def __init__(self, texts: _Words, *, shared: bool = False) -> None:
-        self._texts = texts
-        ends = np.cumsum(texts.lengths, dtype=np.int64)
-        self._sizes = np.zeros(len(texts), np.int32)
+    def __init__(self, words: _Words) -> None:
+        self._words = words
+        self._sizes, runs = _by_code(words)
         """How many different trigrams each text has."""
-        self._own = np.full(texts.count, -1, np.int32) if shared else None
-        """The number of each word's trigram where it is kept; of two that are alike in a text, the first."""
-        kept = 0
-        codes, counts, owners = [np.empty(0, np.uint64)], [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-        for places, code in _by_code(texts, ends):
-            order = np.argsort(code, kind="stable")
-            owner = np.searchsorted(ends, places, side="right").astype(np.int32)[order]
-            places, code = places[order], code[order]
-            again = (code[1:] == code[:-1]) & (owner[1:] == owner[:-1])
-            first = np.flatnonzero(np.concatenate([np.ones(min(1, len(code)), bool), ~again]))
-            places, code, owner = places[first], code[first], owner[first]
-            self._sizes += np.bincount(owner, minlength=len(texts)).astype(np.int32)
-            new = np.flatnonzero(np.concatenate([np.ones(min(1, len(code)), bool), code[1:] != code[:-1]]))
-            count = np.diff(np.append(new, len(code))).astype(np.int32)
-            if self._own is not None:
-                several = np.repeat(count > 1, count)
-                places, owner, new, count = places[several], owner[several], new[count > 1], count[count > 1]
-                self._own[places] = np.repeat(np.arange(kept, kept + len(count), dtype=np.int32), count)
-                kept += len(count)
-            else:
-                codes.append(code[new])
+        codes, counts, owners = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], [np.empty(0, np.uint32)]
+        for code, owner in runs:
+            new, count = _groups(code)
+            codes.append(code[new])
             counts.append(count)
             owners.append(owner)
         self._codes = np.concatenate(codes)
-        """Every trigram once, in order; none with `shared`."""
-        self._counts = np.concatenate(counts)
-        """How many texts hold each."""
-        self._bounds = np.concatenate([[0], np.cumsum(self._counts, dtype=np.int64)])
+        """Every trigram once, in order."""
+        self._bounds = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
         """Where in `_owners` the texts of each trigram begin, and where the last ones end."""
         self._owners = np.concatenate(owners)
 
@@ -279,7 +323,7 @@ class _Trigrams:
         words = key.split(" ")
         if len(words) < LONG:
             return frozenset()
-        numbers = self._texts.known(words)
+        numbers = self._words.known(words)
         codes = np.unique(_codes(numbers[:-2], numbers[1:-1], numbers[2:]))
         places = np.searchsorted(self._codes, codes)
         known = places[places < len(self._codes)]
@@ -296,77 +340,130 @@ class _Trigrams:
         enough = [_enough(min(len(codes), int(size))) for size in self._sizes[others]]
         return frozenset(others[shared >= enough].tolist())
 
-    def same_pairs(self) -> tuple[Numbers, Numbers]:
-        """Every two texts that count as the same, each pair once; needs what `shared` keeps, and uses it up.
 
-        The shorter of two that are the same shares at least `_enough` of its trigrams, and so one of any few more than
-        it may miss. Only those pairs are compared that have one of the shorter text's rarest in common.
-        """
-        own, bounds = self._by_text()
-        there = np.diff(bounds)
-        needed = np.array([_enough(size) for size in range(int(self._sizes.max(initial=0)) + 1)])[self._sizes]
-        # What no other text holds is rarer than all of these, so as many fewer of these have to be looked up.
-        telling = there - needed + 1
-        pairs = [np.empty((2, 0), np.int64)]
-        for texts in _parts(there):
-            held, owners = self._rarest(own, bounds, texts, telling)
-            for some in _parts(self._counts[held]):
-                one = np.repeat(owners[some], self._counts[held[some]])
-                other = self._owners[_runs(self._bounds[held[some]], self._counts[held[some]])]
-                sizes = self._sizes[one], self._sizes[other]
-                shorter = (sizes[0] < sizes[1]) | ((sizes[0] == sizes[1]) & (one < other))
-                met = np.unique(one[shorter].astype(np.int64) * len(there) + other[shorter])
-                pairs += self._sharing_enough(met, own, bounds, needed)
-        one, other = np.unique(np.concatenate(pairs, axis=1), axis=1)
-        return one, other
+class _Pairs:
+    """Every two texts that count as the same. Below, texts go by their ranks: the shorter, the lower.
 
-    def _by_text(self) -> tuple[NDArray[np.int32], Numbers]:
-        """The trigrams that are kept of each text, one text after another, and where each text's begin and end."""
-        assert self._own is not None
-        own, self._own, end = self._own, None, 0
-        for start in range(0, len(own), _AT_ONCE):  # moved up in place, since there are many
-            some = own[start : start + _AT_ONCE]
-            some = some[some >= 0]
-            own[end : end + len(some)] = some
-            end += len(some)
-        lengths = np.bincount(self._owners, minlength=len(self._texts))
-        return own[:end], np.concatenate([[0], np.cumsum(lengths)])
+    The shorter of two that are the same shares at least `_enough` of its trigrams, and so two of any few more than it
+    may miss. Those are looked up that the fewest longer texts hold, and only pairs that have two of these in common
+    are compared.
 
-    def _rarest(
-        self, own: NDArray[np.int32], bounds: Numbers, texts: slice, most: Numbers
-    ) -> tuple[NDArray[np.int32], Numbers]:
-        """Of each of these texts at most that many trigrams, the rarest, less those that are common; and the texts."""
-        some = own[bounds[texts.start] : bounds[texts.stop]]
-        owners = np.repeat(np.arange(texts.start, texts.stop), np.diff(bounds[texts.start : texts.stop + 1]))
-        rarity = np.minimum(self._counts[some], _COMMON + 1)
-        order = np.argsort(owners * (_COMMON + 2) + rarity)
-        place = np.arange(len(some)) - (bounds[owners] - bounds[texts.start])
-        kept = (place < most[owners]) & (rarity[order] <= _COMMON)
-        return some[order][kept], owners[kept]
+    Of every text little is held in memory, and of its trigrams nothing: which texts hold which lies in files without
+    a name, in parts that are read one at a time, so that time grows with the number of texts.
+    """
 
-    def _sharing_enough(
-        self, met: Numbers, own: NDArray[np.int32], bounds: Numbers, needed: Numbers
-    ) -> Iterator[Numbers]:
-        """Those of the pairs in which the first, the shorter text, shares as many trigrams as are needed."""
-        ones, others = np.divmod(met, max(1, len(self._sizes)))
-        for some in _parts(bounds[ones + 1] - bounds[ones]):
-            one, other = ones[some], others[some]
-            sizes = bounds[one + 1] - bounds[one]
-            shared = self._holds(own[_runs(bounds[one], sizes)], np.repeat(other, sizes))
-            totals = np.add.reduceat(shared, np.cumsum(sizes) - sizes) if len(one) else sizes
-            yield np.stack([one, other])[:, totals >= needed[one]]
+    def __init__(self, words: _Words) -> None:
+        self._words, self._starts = words, words.starts()
+        sizes, runs = _by_code(words)
+        order = np.argsort(sizes, kind="stable")
+        self._texts = order.astype(np.uint32)
+        """The number of each text."""
+        ranks = np.empty_like(self._texts)
+        ranks[order] = np.arange(len(words))
+        sizes = sizes[order]
+        self._needed = np.array([_enough(size) for size in range(int(sizes.max(initial=0)) + 1)], np.int32)[sizes]
+        """How many trigrams each text has to share with a longer one."""
+        self._common, self._left = np.zeros_like(sizes), np.zeros_like(sizes)
+        """How many trigrams of each text are common, and how many that others hold as well are not looked up."""
+        self._blocks = [*(some.start for some in _parts(sizes)), len(words)]
+        """Where each block of texts begins, and the last one ends."""
+        self._shared = Buckets(len(self._blocks) - 1, _SHARED, _HELD)
+        """By blocks, the trigrams of each text that others hold as well and that are not common."""
+        self._holders = Unnamed(_HELD)
+        """The texts that hold each of those trigrams, in order."""
+        end = 0
+        for codes, texts in runs:
+            _, count = _groups(codes)
+            held_by = np.repeat(count, count)
+            np.add.at(self._common, ranks[texts[held_by > _COMMON]], _ONE)
+            count = count[(count > 1) & (count <= _COMMON)]
+            both = np.repeat(np.arange(len(count)), count) << 32 | ranks[texts[(held_by > 1) & (held_by <= _COMMON)]]
+            both.sort()
+            shared = np.empty(len(both), _SHARED)
+            shared["text"], shared["start"] = both & _LOW, np.arange(end + 1, end + len(both) + 1)
+            shared["longer"] = np.repeat(np.cumsum(count), count) - np.arange(1, len(both) + 1)
+            self._shared.add(np.searchsorted(self._blocks, shared["text"], side="right") - 1, shared)
+            self._holders.write(shared["text"].tobytes())
+            end += len(both)
 
-    def _holds(self, trigrams: NDArray[np.int32], texts: Numbers) -> Numbers:
-        """1 where the text holds the trigram, else 0: a search for the text among the holders, all at once."""
-        low, end = self._bounds[trigrams], self._bounds[trigrams + 1]
-        high = end.copy()
-        while np.any(low < high):
-            middle = (low + high) // 2
-            below = (low < high) & (self._owners[np.minimum(middle, len(self._owners) - 1)] < texts)
-            high = np.where(below | (low >= high), high, middle)
-            low = np.where(below, middle + 1, low)
-        there = self._owners[np.minimum(low, len(self._owners) - 1)] == texts
-        return np.asarray((low < end) & there, np.int64)
+    def found(self) -> tuple[Numbers, Numbers]:
+        """By their numbers, each pair once, in order, and the shorter text first."""
+        pairs = [np.empty(0, np.int64)]
+        waiting: list[NDArray[np.void]] = []
+        for block, end in enumerate(self._blocks[1:]):
+            waiting.append(self._rarest(block))
+            if end == len(self._texts) or sum(int(some["longer"].sum()) for some in waiting) > _MET:
+                for some in _by_text(np.concatenate(waiting)):
+                    pairs += self._the_same(some)
+                waiting.clear()
+        both = np.concatenate(pairs)
+        one, other = self._texts[both >> 32], self._texts[both & _LOW]
+        order = np.lexsort((other, one))
+        return one[order].astype(np.int64), other[order].astype(np.int64)
+
+    def _rarest(self, block: int) -> NDArray[np.void]:
+        """Of each text of a block as many trigrams as have to be looked up, those that the fewest longer texts hold."""
+        first, end = self._blocks[block : block + 2]
+        shared = self._shared.read(block)
+        shared = shared[np.argsort(shared["text"].astype(np.int64) * (_COMMON + 1) + shared["longer"])]
+        texts = shared["text"].astype(np.int64) - first
+        rare, common = np.bincount(texts, minlength=end - first), self._common[first:end]
+        may_miss = rare + common - self._needed[first:end]
+        # What no other text holds is missed by all, so as many fewer of these have to be looked up.
+        most = np.where(may_miss < 0, 0, may_miss + 2)
+        self._left[first:end] = rare + common - np.minimum(rare, most)
+        place = np.arange(len(shared)) - (np.cumsum(rare) - rare)[texts]
+        looked_up: NDArray[np.void] = shared[(place < most[texts]) & (shared["longer"] > 0)]
+        return looked_up
+
+    def _the_same(self, rarest: NDArray[np.void]) -> Iterator[Numbers]:
+        """Those pairs of which some texts are the shorter, given what of these is looked up."""
+        rarest = rarest[np.argsort(rarest["start"])]
+        met = np.empty(int(rarest["longer"].sum()), np.int64)
+        bounds = np.searchsorted(rarest["start"], np.arange(0, int(rarest["start"].max(initial=0)) + 1, _AT_ONCE))
+        end = 0
+        for low, high in pairwise([*bounds.tolist(), len(rarest)]):
+            if low == high:
+                continue
+            looked_up, last = rarest[low:high], rarest[high - 1]
+            start = int(looked_up["start"][0])
+            length = int(last["start"]) + int(last["longer"]) - start
+            holders = np.frombuffer(self._holders.read(4 * start, 4 * length), np.uint32)
+            for some in map(looked_up.__getitem__, _parts(looked_up["longer"])):
+                one = np.repeat(some["text"].astype(np.int64) << 32, some["longer"])
+                met[end : end + len(one)] = one | holders[_ranges(some["start"] - start, some["longer"])]
+                end += len(one)
+        met.sort()
+        new, shared = _groups(met)
+        for first in range(0, len(new), _AT_ONCE):
+            places = slice(first, first + _AT_ONCE)
+            yield from self._compared(met[new[places]], shared[places])
+
+    def _compared(self, pairs: Numbers, shared: Numbers) -> Iterator[Numbers]:
+        """Those of some pairs that share enough, given how many each shares of what was looked up."""
+        one, other = pairs >> 32, pairs & _LOW
+        # Of what was not looked up they may share all, or, where this is what is common, all that is so in the other.
+        left, common = self._left[one], self._common[other]
+        left = np.where(left == self._common[one], np.minimum(left, common), left)
+        pairs = pairs[shared + left >= self._needed[one]]
+        lengths = self._words.lengths
+        for some in _parts(lengths[self._texts[pairs >> 32]] + lengths[self._texts[pairs & _LOW]]):
+            yield pairs[some][self._shared_by(pairs[some]) >= self._needed[pairs[some] >> 32]]
+
+    def _shared_by(self, pairs: Numbers) -> Numbers:
+        """How many trigrams the two texts of each pair share."""
+        if not len(pairs):
+            return np.empty(0, np.int64)
+        texts, places = np.unique(self._texts[np.stack([pairs >> 32, pairs & _LOW], axis=1)], return_inverse=True)
+        places = places.ravel()
+        owners, codes = self._words.runs_of(texts, self._starts[texts])
+        ranks = np.unique(codes, return_inverse=True)[1]
+        counts = np.bincount(owners, minlength=len(texts))
+        starts = np.cumsum(counts) - counts
+        pair = np.repeat(np.arange(len(places)) // 2, counts[places])
+        held = pair << 32 | ranks[_ranges(starts[places], counts[places])]
+        held.sort()
+        return np.bincount(held[1:][held[1:] == held[:-1]] >> 32, minlength=len(pairs))
 
 
 def _codes(first: NDArray[np.uint32], second: NDArray[np.uint32], third: NDArray[np.uint32]) -> Codes:
@@ -378,45 +475,30 @@ def _codes(first: NDArray[np.uint32], second: NDArray[np.uint32], third: NDArray
     return codes
 
 
-def _by_code(texts: _Words, ends: Numbers) -> Iterator[tuple[Numbers, Codes]]:
-    """The places and codes of all runs of three words that lie in one text, in parts by the first bits of their codes.
-
-    The words are read several times, so that only some parts have to be held at once.
-    """
-    inside = np.ones(texts.count, bool)
-    last = ends[np.diff(ends, prepend=0) > 0]
-    inside[last - 1] = inside[last - 2] = False
-    bits = (texts.count // _AT_ONCE).bit_length()
-    held = max(1, 2**bits // _READINGS)
-    kind = np.int32 if texts.count < 2**31 else np.int64
-    for first in range(0, 2**bits, held):
-        parts: list[list[tuple[NDArray[np.int32 | np.int64], Codes]]] = [[] for _ in range(held)]
-        for start, words in texts.blocks():
-            places = np.flatnonzero(inside[start : start + _AT_ONCE])
-            codes = _codes(words[places], words[places + 1], words[places + 2])
-            part = (codes >> np.uint64(64 - bits)).astype(np.int32) - first if bits else np.zeros(len(codes), np.int32)
-            wanted = (part >= 0) & (part < held)
-            places, codes, part = places[wanted], codes[wanted], part[wanted]
-            order = np.argsort(part, kind="stable")
-            places, codes = (places[order] + start).astype(kind), codes[order]
-            bounds = np.searchsorted(part[order], np.arange(held + 1))
-            for number, (low, high) in enumerate(pairwise(bounds.tolist())):
-                parts[number].append((places[low:high].copy(), codes[low:high].copy()))
-        for part_of in parts:
-            none = np.empty(0, np.int64), np.empty(0, np.uint64)
-            together = zip(none, *part_of, strict=True)
-            places, codes = map(np.concatenate, together)
-            part_of.clear()
-            yield places, codes
+def _groups(ordered: NDArray[np.int64 | np.uint64]) -> tuple[Numbers, Numbers]:
+    """Where each number begins that stands in such a sequence several times in a row, and how often it stands there."""
+    new = np.ones(len(ordered), bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    places = np.flatnonzero(new)
+    return places, np.diff(places, append=len(ordered))
 
 
-def _runs(starts: Numbers, lengths: NDArray[np.int32 | np.int64]) -> Numbers:
-    """The places of runs that begin at these places and are so long, one after another."""
+def _ranges(starts: Numbers, lengths: NDArray[np.integer[Any]]) -> Numbers:
+    """The places of ranges that begin at these places and are so long, one after another."""
+    lengths = lengths.astype(np.int64)
     return np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(int(lengths.sum()))
 
 
-def _parts(sizes: NDArray[np.int32 | np.int64]) -> Iterator[slice]:
+def _parts(sizes: NDArray[np.integer[Any]]) -> Iterator[slice]:
     """Slices of a sequence that each add up to little more than `_AT_ONCE`."""
-    codes = (np.cumsum(sizes) - sizes) // _AT_ONCE
+    codes = (np.cumsum(sizes, dtype=np.int64) - sizes) // _AT_ONCE
     ends = [*np.flatnonzero(np.diff(codes)) + 1, len(codes)]
     yield from (slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True))
+
+
+def _by_text(rarest: NDArray[np.void]) -> Iterator[NDArray[np.void]]:
+    """What is looked up, in parts that about `_MET` longer texts hold; what is looked up of one text stays together."""
+    codes = (np.cumsum(rarest["longer"], dtype=np.int64) - rarest["longer"]) // _MET
+    new, _ = _groups(codes)
+    bounds = np.searchsorted(rarest["text"], rarest["text"][new])
+    yield from (rarest[start:end] for start, end in pairwise([*np.unique(bounds).tolist(), len(rarest)]))

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from palate.data import Digests, digest_of
 from palate.engine import CHARACTERS
 from palate.evaluation._document import evaluation_document
 from palate.evaluation._items import item_cards
@@ -167,12 +168,21 @@ def evaluate(
 
 def _tokens(benchmark: Benchmark, items: Sequence[Comparison]) -> int:
     """Of all different texts that these items and any user's history hold, roughly."""
-    texts = {text for item in items for text in (item.prompt, *item.responses)}
-    texts.update(part.aspect for item in items for part in item.privileged.aspects)
+    seen, characters = Digests(), 0
+    for text in _texts(benchmark, items):
+        known = len(seen)
+        if seen.add(digest_of(text)) == known:
+            characters += len(text)
+    return characters // CHARACTERS
+
+
+def _texts(benchmark: Benchmark, items: Sequence[Comparison]) -> Iterator[str]:
+    for item in items:
+        yield from (item.prompt, *item.responses, *(part.aspect for part in item.privileged.aspects))
     for user in benchmark.users.values():
-        texts.update(post.text for post in user.posts)
-        texts.update(text for past in user.judgements for text in (past.prompt, past.reason or "", *past.responses))
-    return sum(map(len, texts)) // CHARACTERS
+        yield from (post.text for post in user.posts)
+        for past in user.judgements:
+            yield from (past.prompt, past.reason or "", *past.responses)
 
 
 def _item_lines(items: Sequence[Comparison], benchmark: Benchmark) -> Callable[[], Iterator[bytes]]:

@@ -35,15 +35,11 @@ class Names:
 
     def number(self, name: str) -> int | None:
         """The number of a name; None for one that never came."""
-        return self._digests.number(_digest(name))
+        return self._digests.number(digest_of(name))
 
     def add(self, name: str) -> int:
         """The number of a name, which is the next one where it is new."""
-        return self._digests.add(_digest(name))
-
-
-def _digest(name: str) -> bytes:
-    return digest_of(name.encode("utf-8", "surrogatepass"))
+        return self._digests.add(digest_of(name))
 
 
 class Shown:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,11 +22,22 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from palate.data import SameTexts, holds, is_short, questions, text_key
+from palate.data import (
+    Digests,
+    OnDisk,
+    SameTexts,
+    at_places,
+    digest_of,
+    holds,
+    is_short,
+    questions,
+    text_key,
+)
 from palate.personal._pairs import Choice
 from palate.records import Benchmark, Comparison, Judgement, PalateError, User, came_before
 
 Numbers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 LATER = 0.3
 """The part of each user's items, the latest, on which seen users are asked."""
 PROTOCOLS = "seen, unseen, leave-out:category or leave-out:FIELD"
@@ -70,32 +82,36 @@ def units(choices: Sequence[Choice]) -> NDArray[np.intp]:
     is another. Training on one pair of a unit tells about the texts of its other pairs.
     """
     texts = SameTexts(text for choice in choices for text in choice.responses)
-    holders = np.repeat(np.arange(len(choices)), [len(choice.responses) for choice in choices])
+    holders = np.repeat(
+        np.arange(len(choices)), np.fromiter((len(choice.responses) for choice in choices), np.int32, len(choices))
+    )
     long = ~texts.short[texts.given]
-    names: dict[str, int] = {}
-    places, linked = array("q"), array("q")
+    names = Digests()
+    places, linked = array("I"), array("I")
     named = ((place, _names(choice)) for place, choice in enumerate(choices))
     answers = ((place, _short_answers(choices[place])) for place in np.unique(holders[~long]).tolist())
     for place, links in chain(named, answers):
         for link in links:
             places.append(place)
-            linked.append(names.setdefault(link, len(names)))
-    # The choices come first, then all texts, then what else ties choices.
+            linked.append(names.add(digest_of(link)))
+    # The choices come first, then all texts, then what else ties choices, as far as several hold it.
     first, second = len(choices), len(choices) + len(texts.short)
     one, other = texts.pairs()
+    given, also = texts.given[long], np.array(linked, np.int64)
+    like = np.bincount(np.concatenate([given, one, other]), minlength=len(texts.short))[given] > 1
+    several = np.bincount(also, minlength=len(names))[also] > 1
     component = _components(
-        np.concatenate([holders[long], first + one, np.array(places, np.int64)]),
-        np.concatenate([first + texts.given[long], first + other, second + np.array(linked, np.int64)]),
+        np.concatenate([holders[long][like], first + one, np.array(places, np.int64)[several]]),
+        np.concatenate([first + given[like], first + other, second + also[several]]),
         second + len(names),
     )
     return np.unique(component[: len(choices)], return_inverse=True)[1]
 
 
-def _components(ones: Sequence[int] | Numbers, others: Sequence[int] | Numbers, size: int) -> NDArray[np.intp]:
+def _components(ones: NDArray[np.integer[Any]], others: NDArray[np.integer[Any]], size: int) -> NDArray[np.intp]:
     """For each of the nodes 0 to `size` - 1 a code; the first of the ones and the first of the others have one code,
     and so on, and those that are tied through others."""
-    rows, columns = np.array(ones, np.int64), np.array(others, np.int64)
-    graph = coo_array((np.ones(len(rows), np.int8), (rows, columns)), shape=(size, size))
+    graph = coo_array((np.ones(len(ones), np.int8), (ones, others)), shape=(size, size))
     return connected_components(graph, directed=False)[1].astype(np.intp)
 
 
@@ -116,10 +132,10 @@ class Fold(msgspec.Struct, frozen=True, kw_only=True):
     """One split of a benchmark."""
 
     name: str
-    train: tuple[Comparison, ...]
+    train: Sequence[Comparison]
     trained_users: dict[str, User]
     """Those whose choices train the model, each with the history that may be learned from."""
-    test: tuple[Comparison, ...]
+    test: Sequence[Comparison]
 
 
 def make_folds(benchmark: Benchmark, protocol: str = "seen", *, folds: int = 5, seed: int = 0) -> list[Fold]:
@@ -184,15 +200,15 @@ def _seen(benchmark: Benchmark, folds: int, seed: int) -> list[Fold]:
         }
     asked = {item.id for own_items in later.values() for item in own_items}
     unit = units(items)
-    part = spread(unit, min(folds, int(unit.max()) + 1), seed)[unit].tolist()
-    with_part = list(zip(items, part, strict=True))
+    part = spread(unit, min(folds, int(unit.max()) + 1), seed)[unit]
+    tested, trained = (
+        np.fromiter((item.id in chosen for item in items), np.bool_, len(items)) for chosen in (asked, earlier)
+    )
     histories = _Histories(benchmark)
     found = []
-    for number in range(max(part) + 1):
-        held = [item for item, own in with_part if own == number]
-        test = [item for item in held if item.id in asked]
-        train = [item for item, own in with_part if own != number and item.id in earlier]
-        found.append(histories.fold(f"{number + 1}", train, test, held, benchmark.users, later))
+    for number in range(int(part.max()) + 1):
+        held = part == number
+        found.append(histories.fold(f"{number + 1}", trained & ~held, tested & held, held, benchmark.users, later))
     return found
 
 
@@ -216,39 +232,40 @@ def _unseen(benchmark: Benchmark, parts: dict[str, set[str]], folds: int, seed: 
     """Each part of the users in turn; of units that others share, each part is asked about a share only."""
     items = benchmark.comparisons
     unit = units(items)
-    unit_part = spread(unit, min(folds, int(unit.max()) + 1), seed).tolist()
-    shares = max(unit_part) + 1
-    with_unit = list(zip(items, unit.tolist(), strict=True))
-    owners: dict[int, set[str]] = {}
-    for item, own in with_unit:
-        owners.setdefault(own, set()).add(item.user_id)
+    sizes = np.bincount(unit)
+    unit_part = spread(unit, min(folds, len(sizes)), seed)
+    shares = int(unit_part.max()) + 1
+    owner, names = _owners(items)
     histories = _Histories(benchmark)
     found = []
     for number, (name, users) in enumerate(parts.items()):
-        private = {own for own, who in owners.items() if who <= users}
-        open_units = private | {own for own in owners if unit_part[own] == number % shares}
-        asked = {own for item, own in with_unit if item.user_id in users and own in open_units}
-        held = [item for item, own in with_unit if own in asked]
-        test = [item for item in held if item.user_id in users]
-        train = [item for item, own in with_unit if item.user_id not in users and own not in asked]
-        found.append(histories.fold(name, train, test, held, set(benchmark.users) - users))
+        theirs = np.array([user in users for user in names])[owner]
+        owned = np.bincount(unit[theirs], minlength=len(sizes))
+        asked = (owned == sizes) | ((owned > 0) & (unit_part == number % shares))
+        held = asked[unit]
+        found.append(histories.fold(name, ~theirs & ~held, theirs & held, held, set(benchmark.users) - users))
     return found
+
+
+def _owners(items: Sequence[Comparison]) -> tuple[NDArray[np.int32], list[str]]:
+    """For each item the place of its user in a list of all that have any, in order."""
+    names = sorted({item.user_id for item in items})
+    places = {name: place for place, name in enumerate(names)}
+    return np.fromiter((places[item.user_id] for item in items), np.int32, len(items)), names
 
 
 def _user_folds(benchmark: Benchmark, folds: int, seed: int) -> dict[str, set[str]]:
     """Users in parts of like numbers of items; users who share a twin stay together."""
-    users = sorted({item.user_id for item in benchmark.comparisons})
-    place = {user: index for index, user in enumerate(users)}
-    owner = {item.id: place[item.user_id] for item in benchmark.comparisons}
-    twins = [item for item in benchmark.comparisons if item.twin in owner]
-    cluster = _components(
-        [owner[item.id] for item in twins], [owner[item.twin] for item in twins if item.twin], len(users)
-    )
-    codes = np.array([cluster[owner[item.id]] for item in benchmark.comparisons])
+    owner, users = _owners(benchmark.comparisons)
+    twins = {item.twin for item in benchmark.comparisons if item.twin}
+    places = {item.id: place for place, item in enumerate(benchmark.comparisons) if item.id in twins}
+    tied = [(place, places[item.twin]) for place, item in enumerate(benchmark.comparisons) if item.twin in places]
+    cluster = _components(owner[[one for one, _ in tied]], owner[[other for _, other in tied]], len(users))
+    codes = cluster[owner]
     part = spread(codes, min(folds, int(codes.max()) + 1), seed)
     parts: dict[str, set[str]] = {}
-    for user in users:
-        parts.setdefault(f"{part[cluster[place[user]]] + 1}", set()).add(user)
+    for place, user in enumerate(users):
+        parts.setdefault(f"{part[cluster[place]] + 1}", set()).add(user)
     return dict(sorted(parts.items()))
 
 
@@ -271,15 +288,13 @@ def _leave_out_category(benchmark: Benchmark) -> list[Fold]:
     categories = sorted({item.category for item in benchmark.comparisons if item.category})
     if len(categories) < 2:
         raise PalateError(f"leave-out:category needs two categories or more; {benchmark.card.name} has fewer")
-    with_unit = list(zip(benchmark.comparisons, units(benchmark.comparisons).tolist(), strict=True))
+    unit = units(benchmark.comparisons)
     histories = _Histories(benchmark)
     found = []
     for category in categories:
-        asked = {own for item, own in with_unit if item.category == category}
-        test = [item for item in benchmark.comparisons if item.category == category]
-        train = [item for item, own in with_unit if own not in asked]
-        held = [item for item, own in with_unit if own in asked]
-        found.append(histories.fold(category, train, test, held, benchmark.users))
+        test = np.fromiter((item.category == category for item in benchmark.comparisons), np.bool_, len(unit))
+        held = np.isin(unit, unit[test])
+        found.append(histories.fold(category, ~held, test, held, benchmark.users))
     return found
 
 
@@ -287,12 +302,15 @@ class _Histories:
     """What of everybody's history a fold may train on. Made once for all folds of a split."""
 
     def __init__(self, benchmark: Benchmark) -> None:
-        self._users = benchmark.users
-        self._own: dict[str, dict[object, str]] = {}
-        for item in benchmark.comparisons:
-            own = self._own.setdefault(item.user_id, {})
-            own[item.id] = own[item.prompt, item.responses] = item.id
-        judged = [(user.id, judgement) for user in benchmark.users.values() for judgement in user.judgements]
+        self._users, self._items = benchmark.users, benchmark.comparisons
+        items, users = self._items, benchmark.users.values()
+        others = [user for user in users if not (isinstance(items, OnDisk) and items.holds(user.judgements))]
+        self._own: dict[str, dict[object, str]] = {user.id: {} for user in others if user.judgements}
+        """Of users whose judgements are not lines of the table, by what such a line is known."""
+        for item in items if self._own else ():
+            if (own := self._own.get(item.user_id)) is not None:
+                own[item.id] = own[item.prompt, item.responses] = item.id
+        judged = [(user.id, judgement) for user in others for judgement in user.judgements]
         # Where every judgement is an item of the table, nothing else needs to be tied to what is held out.
         tied = any(self._item(judgement, user) is None for user, judgement in judged)
         self._links = Links([*benchmark.comparisons, *(judgement for _, judgement in judged)]) if tied else None
@@ -301,9 +319,9 @@ class _Histories:
     def fold(
         self,
         name: str,
-        train: Sequence[Comparison],
-        test: Sequence[Comparison],
-        held: Sequence[Comparison],
+        train: Mask,
+        test: Mask,
+        held: Mask,
         trained: Iterable[str],
         later: Mapping[str, Sequence[Comparison]] = MappingProxyType({}),
     ) -> Fold:
@@ -312,24 +330,34 @@ class _Histories:
         `later` are those items of each user after which nothing of theirs may be learned from. Without it choices
         of any time are learned from, and posts from before the user's test items.
         """
-        closed = {link for item in held for link in self._links.of(item)} if self._links else set()
-        open_items = {item.id for item in train}
-        telling = {post for item in test for post in self._telling.get(item.id, ())}
+        trained_on, tested = (at_places(self._items, np.flatnonzero(mask).data) for mask in (train, test))
+        closed: set[str] = set()
+        if self._links:
+            closed.update(link for place in np.flatnonzero(held).data for link in self._links.of(self._items[place]))
+        open_items = {item.id for item in trained_on} if self._own else set()
+        telling = {post for item in tested for post in self._telling.get(item.id, ())} if self._telling else set()
         asked: dict[str, list[Comparison]] = {}
-        for item in test:
+        for item in tested if any(user.posts for user in self._users.values()) else ():
             asked.setdefault(item.user_id, []).append(item)
         users = {}
         for user in (self._users[name] for name in sorted(trained)):
             ahead = later.get(user.id, ())
-            judgements = [one for one in user.judgements if self._may_train(one, user.id, closed, open_items, ahead)]
+            judgements: Sequence[Judgement]
+            if isinstance(user.judgements, OnDisk) and user.id not in self._own:
+                lines = user.judgements.lines
+                judgements = user.judgements.at(place for place, line in enumerate(lines) if train[line])
+            else:
+                judgements = tuple(
+                    one for one in user.judgements if self._may_train(one, user.id, closed, open_items, ahead)
+                )
             ahead = ahead or asked.get(user.id, ())
             posts = [
                 post
                 for place, post in enumerate(user.posts)
                 if (user.id, place) not in telling and all(came_before(post, item) for item in ahead)
             ]
-            users[user.id] = msgspec.structs.replace(user, judgements=tuple(judgements), posts=tuple(posts))
-        return Fold(name=name, train=tuple(train), trained_users=users, test=tuple(test))
+            users[user.id] = msgspec.structs.replace(user, judgements=judgements, posts=tuple(posts))
+        return Fold(name=name, train=trained_on, trained_users=users, test=tested)
 
     def _may_train(
         self, judgement: Judgement, user: str, closed: set[str], open_items: set[str], ahead: Sequence[Comparison]

@@ -249,15 +249,16 @@ def _is_pending(label: str, specs: Sequence[ViewSpec], fold: Fold, done: Keys) -
 
 def _fold_views(fold: Fold, benchmark: Benchmark, retriever: str, seed: int) -> Build[Comparison]:
     """Builds the views of a fold's test items, once for all models."""
-    held = msgspec.structs.replace(benchmark, comparisons=fold.test, completions=())
+    test = tuple(fold.test)
+    held = msgspec.structs.replace(benchmark, comparisons=test, completions=())
     known = {user: len(own) for user, own in labelled(fold.train, fold.trained_users).items()}
     builder = ViewBuilder(held, retriever=retriever, seed=seed, whole=benchmark, known=known)
     views: dict[tuple[str, int], dict[str, View | Missing]] = {}
 
     def build(spec: ViewSpec, items: Sequence[Comparison], draw: int = 0) -> list[View | Missing]:
         if (spec.name, draw) not in views:
-            built = builder.build(spec, fold.test, draw)
-            views[spec.name, draw] = dict(zip((item.id for item in fold.test), built, strict=True))
+            built = builder.build(spec, test, draw)
+            views[spec.name, draw] = dict(zip((item.id for item in test), built, strict=True))
         return [views[spec.name, draw][item.id] for item in items]
 
     return build

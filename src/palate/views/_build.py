@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from sys import intern
 
 import msgspec
 
-from palate.data import History, Item, text_key
+from palate.data import Digests, History, Item, Lines, digest_of, text_key
 from palate.engine import Failure
 from palate.records import Benchmark, Comparison, Judgement, PalateError, Part, Post, User, View
 from palate.views._neighbours import Lack, Neighbours
@@ -37,6 +38,10 @@ NO_FURTHER_STRANGER = "no further stranger could be found"
 """Of an item that has fewer strangers than the view draws; what the others come to is its score."""
 _MOST_SEEN = 2_048
 """Histories as items see them that are kept in mind."""
+_MOST_MATCHES = 2**23
+"""Bytes from which the strangers that were drawn are kept in a file."""
+_MOST_TOPICS = 2**26
+"""Characters of prompts whose topics are kept in mind."""
 NEARLY = 0.1
 """By how much two shares of choices about a category may differ beyond twofold: of few choices they are rough."""
 
@@ -55,6 +60,18 @@ class _Subject(msgspec.Struct, frozen=True):
     closeness: Closeness | None = None
     near: dict[str, Counter[int]] = {}
     """For a stranger, how many pieces of each kind should be how near to the item, as the user's own are."""
+
+
+class _Match(msgspec.Struct, frozen=True, array_like=True):
+    """A stranger's `_Subject` as it is written down."""
+
+    user: str
+    amounts: dict[str, int]
+    closeness: Closeness | None
+    near: dict[str, dict[int, int]]
+
+
+_ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(list[_Match])
 
 
 class _History(msgspec.Struct):
@@ -95,12 +112,12 @@ class ViewBuilder:
         self.history = History(whole or benchmark)
         self._strangers = Strangers(whole or benchmark, set(benchmark.users), self.history, seed=seed)
         self._neighbours = Neighbours(benchmark.users, self._strangers, self.history, self.retriever)
-        self._matched: dict[tuple[ViewSpec, str], list[_Subject]] = {}
+        self._matched, self._matches = Digests(), Lines(held=_MOST_MATCHES)
+        """The views and items for which strangers were drawn, and who: each draw asks again, after all items."""
         self._seen: dict[tuple[str, str, str], tuple[User, Item, list[Post] | list[Judgement], int]] = {}
-        self._category_of: dict[str, str] = {}
-        for asked in ((whole or benchmark).comparisons, (whole or benchmark).completions):
-            self._category_of.update({text_key(one.prompt): one.category for one in asked if one.category})
+        self._category_of = _Categories(whole or benchmark)
         self._topics: dict[str, tuple[str, str | None]] = {}
+        self._topic_characters = 0
         self._whole = whole or benchmark
         self._asked_of: dict[str, Counter[str]] = {}
         self._known = known if known is not None else _choices(whole or benchmark)
@@ -232,9 +249,17 @@ class ViewBuilder:
         of somebody cannot be cut to a number, so there a stranger is known by half to twice as many choices, and half
         to twice as large a share of them is about the item's category.
         """
-        key = spec, item.id
-        if key in self._matched:
-            return self._matched[key]
+        key = digest_of(f"{spec.name}\x00{spec.draws}\x00{item.id}")
+        if spec.draws > 1 and (number := self._matched.number(key)) is not None:
+            return [
+                _Subject(
+                    self._benchmark.users[one.user],
+                    one.amounts,
+                    one.closeness,
+                    {kind: Counter(near) for kind, near in one.near.items()},
+                )
+                for one in _DECODER.decode(self._matches.read(number)[0])
+            ]
         own = self._benchmark.users[item.user_id]
         needed = self._amounts(spec, own, item)
         near = {kind: self._nearness(own, kind, item, needed[kind]) for kind in HISTORY if needed.get(kind)}
@@ -262,8 +287,10 @@ class ViewBuilder:
                 break
         half.sort(key=lambda one: one[0])
         found = (enough + [subject for _, subject in half])[: spec.draws]
-        if spec.draws > 1:  # each draw asks again, after all items
-            self._matched[key] = found
+        if spec.draws > 1:
+            self._matched.add(key)
+            matches = [_Match(one.user.id, one.amounts, one.closeness, dict(one.near)) for one in found]
+            self._matches.append(_ENCODER.encode(matches))
         return found
 
     def _nearness(self, user: User, kind: str, item: Item, most: int | None = None) -> Counter[int]:
@@ -279,7 +306,7 @@ class ViewBuilder:
         if user.id not in self._asked_of:
             choices = [*user.judgements, *self._items_of.get(user.id, ())]
             prompts = {(text_key(one.prompt), one.responses): text_key(one.prompt) for one in choices}.values()
-            self._asked_of[user.id] = Counter(self._category_of.get(prompt, prompt) for prompt in prompts)
+            self._asked_of[user.id] = Counter(self._category_of.get(prompt) or prompt for prompt in prompts)
         counts = self._asked_of[user.id]
         itself = int(user.id == item.user_id)
         return max(0, counts[item.category or text_key(item.prompt)] - itself) / max(1, counts.total() - itself)
@@ -297,6 +324,9 @@ class ViewBuilder:
 
     def _topic(self, prompt: str) -> tuple[str, str | None]:
         """A prompt as it is compared, and the category of the items that ask it."""
+        self._topic_characters += len(prompt)
+        if self._topic_characters > _MOST_TOPICS:
+            self._topics, self._topic_characters = {}, len(prompt)
         key = text_key(prompt)
         return self._topics.setdefault(prompt, (key, self._category_of.get(key)))
 
@@ -457,6 +487,22 @@ class ViewBuilder:
             closeness=subject.closeness,
             neighbours=tuple(sorted(history.neighbours)),
         )
+
+
+class _Categories:
+    """The category of the items that ask a prompt, of the last where they differ. Prompts go by their keys."""
+
+    def __init__(self, benchmark: Benchmark) -> None:
+        self._prompts = Digests()
+        self._categories: list[str] = []
+        for item in chain[Item](benchmark.comparisons, benchmark.completions):
+            if item.category:
+                number = self._prompts.add(digest_of(text_key(item.prompt)))
+                self._categories[number : number + 1] = [intern(item.category)]
+
+    def get(self, prompt: str) -> str | None:
+        number = self._prompts.number(digest_of(prompt))
+        return None if number is None else self._categories[number]
 
 
 def _choices(benchmark: Benchmark) -> Mapping[str, int]:

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.data import History, Item, responses_of, text_key
+from palate.data import Digests, History, Item, digest_of, responses_of, text_key
 from palate.records import Benchmark, Comparison, Judgement
 
 Closeness = Literal["same pair", "topic and batch", "topic", "batch", "anybody"]
@@ -55,7 +55,7 @@ class Strangers:
         self._batches: dict[str, People] = {}
         self._kept = 0
         """How many people are in the batches that are kept."""
-        prompts: dict[str, int] = {}
+        prompts = Digests()
         for item in self._items():
             if item.category is not None:
                 self._by_category[item.category].append(self._places[item.user_id])
@@ -66,7 +66,7 @@ class Strangers:
             if completion.text:
                 self._authors.setdefault(text_key(completion.text), set()).add(completion.user_id)
         for user, choice in self._choices(self._items()):
-            number = prompts.setdefault(text_key(choice.prompt), len(prompts))
+            number = prompts.add(digest_of(text_key(choice.prompt)))
             if number == len(self._by_prompt):
                 self._by_prompt.append(_numbers())
             self._by_prompt[number].append(self._places[user])
