@@ -357,3 +357,33 @@ def test_an_answer_is_sent_where_the_browser_keeps_nothing(visit: Any) -> None:
     page.get_by_label("30 to 44").check()
     expect(page.locator("#state")).to_have_text("Saved")
     assert [one.value for one in full.made.store.collected(full.made.project).survey] == ["30 to 44"]
+
+
+@pytest.mark.parametrize("visit", [("validate", {"per_person": "2"})], indirect=True)
+def test_a_profile_that_comes_late_is_not_shown_with_another_item(visit: Any) -> None:
+    ann = visit(viewport=DESKTOP)
+    page = ann.start()
+
+    def grade(*names: str) -> None:
+        for name in names:
+            for place in (0, 1):
+                page.locator(f"[name='{name}-{place}'][value='4']").check()
+        page.get_by_role("button", name="Continue").click()
+
+    general = ("factuality", "relevance", "helpfulness")
+    grade(*general)
+    expect(page.locator("#profile")).to_be_visible()
+    grade("personal fit")
+    expect(page.locator("#counts")).to_contain_text("1 of 2")
+    held: list[Any] = []
+    page.route("**/profile?*", lambda route: held.append(route))
+    with page.expect_request("**/profile?*"):
+        grade(*general)
+    page.keyboard.press("u")
+    expect(page.locator("#counts")).to_contain_text("0 of 2")
+    with page.expect_response("**/profile?*") as answered:
+        held[0].continue_()
+    answered.value.finished()
+    page.evaluate("() => new Promise((done) => { setTimeout(done, 200); })")
+    expect(page.locator("#profile")).to_be_hidden()
+    expect(page.locator("[data-dimension=factuality]")).to_be_visible()

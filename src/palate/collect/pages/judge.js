@@ -257,14 +257,17 @@
     await showProfile(item);
   });
   async function showProfile(item) {
+    const own = graded; // of what is on screen: after an undo it is another's, and this profile must not come there
     let answer;
     try {
       await palate.flush();
       const query = new URLSearchParams({ item: item.item, repeat: item.repeat });
       answer = await palate.get(`/api/tasks/${task}/profile?${query}`);
     } catch { answer = null; }
-    if (!answer?.ok) { setTimeout(() => showProfile(item), 2000); return; }
-    $("profile-text").innerHTML = (await answer.json()).profile.join("");
+    const told = answer?.ok ? await answer.json() : null;
+    if (graded !== own) return;
+    if (!told) { setTimeout(() => { if (graded === own) showProfile(item); }, 2000); return; }
+    $("profile-text").innerHTML = told.profile.join("");
     $("profile").hidden = false;
     for (const field of grades.querySelectorAll("fieldset")) field.hidden = field.dataset.dimension !== "personal fit";
     $("profile-title").focus();
