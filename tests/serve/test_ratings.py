@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -11,7 +11,7 @@ import pytest
 
 from palate.data import load_benchmark
 from palate.evaluation import make_ask
-from palate.records import Ask, Part, Rating, View
+from palate.records import Ask, Judgement, Part, Rating, View
 from palate.rewards import check_reward_model, make_reward_model, rate
 from palate.rewards._http import HttpReward
 from palate.serve import Batcher, Profiles, trainer_ask
@@ -210,3 +210,37 @@ def test_a_model_that_knows_nobody_by_name_is_not_asked_about_a_name() -> None:
     assert rating.unscored == (
         "overlap knows no user by name: send a view along, or name the benchmark that has the users"
     )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            Part(kind="judgement", text="", judgement=Judgement(prompt="Tea?", responses=("Yes.", "No."), preferred=0)),
+            Part(kind="judgement", text="", judgement=Judgement(prompt="Tea?", responses=("Yes.", "No."), preferred=1)),
+        ),
+        (
+            Part(kind="demographics", text="", fields={"age": "30"}),
+            Part(kind="demographics", text="", fields={"age": "80"}),
+        ),
+        (Part(kind="post", text="Tea."), Part(kind="post", text="Tea.", borrowed=True)),
+    ],
+    ids=["choices", "fields", "borrowed"],
+)
+def test_views_that_look_alike_and_differ_are_not_merged(one: Part, other: Part) -> None:
+    """Two clients whose parts have the same text: neither may be answered for the view of the other."""
+    seen: list[Part] = []
+
+    class Reads:
+        name, pointwise = "reads", True
+
+        def rate(self, asks: Sequence[Ask]) -> list[Rating]:
+            seen.extend(ask.view.parts[0] for ask in asks)
+            return [Rating([0.0] * len(ask.responses)) for ask in asks]
+
+    asks = [
+        Ask(id=str(place), prompt="Tea?", responses=(str(place),), view=View(name="given", parts=(part,)))
+        for place, part in enumerate((one, other))
+    ]
+    rate_together(Reads(), asks)
+    assert seen == [one, other]

@@ -43,6 +43,8 @@ STATIC = {"style.css": "text/css", "page.js": "text/javascript", "judge.js": "te
 ID = r"^[A-Za-z0-9-]{8,64}$"
 NAME = r"^[a-z0-9][a-z0-9-]{0,39}$"
 MONTH = 30 * 24 * 3600
+MOST_TICKED = 1000
+"""Options of one question. A list without an end would be told fault by fault, while nobody else is answered."""
 DIMENSION_WORDS = {
     "factuality": "Is it true?",
     "relevance": "Does it answer the question?",
@@ -76,11 +78,13 @@ class EventIn(BaseModel):
     satisfaction: int | None = Field(None, ge=1, le=5)
     reason: str | None = Field(None, max_length=4000)
     values: list[Annotated[str, Field(max_length=100)]] = Field([], max_length=30)
-    ratings: dict[str, list[Annotated[int, Field(ge=1, le=5)] | None]] = Field({}, max_length=4)
+    ratings: dict[str, Annotated[list[Annotated[int, Field(ge=1, le=5)] | None], Field(max_length=9)]] = Field(
+        {}, max_length=4
+    )
     edit: str | None = Field(None, max_length=20_000)
     seconds: float | None = Field(None, ge=0, le=86_400, allow_inf_nan=False)
     pasted: bool = False
-    value: str | int | list[str] | None = None
+    value: str | int | Annotated[list[str], Field(max_length=MOST_TICKED)] | None = None
 
     def sent(self) -> Sent:
         """As the journey takes it."""

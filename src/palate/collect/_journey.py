@@ -206,8 +206,8 @@ class Journey:
         if new:
             with self.store.writing() as connection:
                 for event in new:
-                    self.store.append(connection, event)
-                    self._note_stratum(connection, event)
+                    if self.store.append(connection, event):
+                        self._note_stratum(connection, event)
         return [event.id for event in new], refused
 
     def _blind_grades(self, connection: Connection, participant: str) -> dict[_Given, _Grades]:

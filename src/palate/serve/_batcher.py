@@ -193,8 +193,7 @@ def _shared(ask: Ask, index: int) -> object:
     """Equal for asks that may be merged; where the order of the responses was recorded, none may."""
     if ask.shown is not None:
         return index
-    parts = tuple((part.kind, part.text, part.content, part.id) for part in ask.view.parts)
-    return ask.view.name, ask.view.user_id, ask.view.by_name, parts, ask.prompt
+    return msgspec.msgpack.encode(ask.view), ask.prompt  # all that is in it: texts that look alike may differ in the rest
 
 
 def _merged(asks: Sequence[Ask]) -> Ask:
