@@ -9,13 +9,17 @@ import re
 import resource
 import socket
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
+from palate.data import load_benchmark
+from palate.engine import load_encoder
 from palate.records import PalateError
+from palate.serve import Profiles, trainer_ask
 from palate.serve._tokens import read_grants
 from reward_server import RewardServer, http, reward_server, write_models
 
@@ -325,3 +329,23 @@ def test_a_token_file_that_cannot_be_used_says_all_that_is_wrong(tmp_path: Path,
         read_grants(file)
     assert says in str(error.value)
     assert "secret" not in str(error.value)
+
+
+def test_long_texts_are_not_kept() -> None:
+    """What is remembered for speed is bounded in entries, and an entry may be as long as a request allows."""
+    profiles, user = Profiles("mini", "posts:2"), min(load_benchmark("mini").users)
+    traits = load_encoder("traits")
+
+    def ask_of_all(places: range) -> int:
+        for place in places:
+            long = f"{place} " + "tea " * 16_000
+            profiles.fill([trainer_ask("1", long, ["Yes."], user_id=user)])
+            traits.encode([long + "again"])
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = ask_of_all(range(8))
+        assert ask_of_all(range(8, 16)) - before < 500_000
+    finally:
+        tracemalloc.stop()

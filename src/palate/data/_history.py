@@ -22,6 +22,8 @@ Event = TypeVar("Event", Post, Judgement)
 
 MOST_KEPT = 20_000
 """Items whose texts are kept in mind: a server may be asked about any number."""
+LONGEST_KEPT = 50_000
+"""Characters of an item, beyond which it is the only one kept in mind: a request may hold many millions."""
 _PLACES = 32
 """Bits for the place of a judgement in its user's history."""
 _PLACE = 2**_PLACES - 1
@@ -209,7 +211,7 @@ class History:
                 like |= frozenset(number for text in texts.strange for number in self.texts.like(text))
             short = _short_answers(texts, item.prompt, responses_of(item))
             offered = _Offered(texts, short, like, quoted, narrative)
-            if len(self._offers) >= MOST_KEPT:
+            if len(self._offers) >= MOST_KEPT or is_long(item):
                 self._offers.clear()
             self._offers[item.id] = item, offered
         return offered
@@ -228,6 +230,11 @@ def responses_of(item: Item) -> tuple[str, ...]:
     if isinstance(item, Comparison):
         return item.responses
     return tuple(text for text in (item.text, *item.alternatives) if text)
+
+
+def is_long(item: Item) -> bool:
+    """Whether an item holds so much text that it is not kept in mind together with others."""
+    return len(item.prompt) + sum(map(len, responses_of(item))) > LONGEST_KEPT
 
 
 def _short_answers(texts: _Texts, prompt: str, responses: Iterable[str]) -> frozenset[tuple[str, str]]:

@@ -33,6 +33,8 @@ SHORT = 3
 """A text of fewer words, such as *Yes.*, is said by many: it is the same only as an answer to the same question."""
 HELD = 40
 """Characters from which a text that stands in a longer one does so because it was taken from it, and not by chance."""
+LONGEST_KEPT = 20_000
+"""Characters of a text of which anything is remembered: a server is sent texts of a million."""
 
 Codes = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
@@ -54,13 +56,17 @@ _SHARED = np.dtype([("text", "<u4"), ("start", "<i8"), ("longer", "<u2")])
 """A text, and of a run of three words that it holds, where the longer texts that hold it begin, and their number."""
 
 
-@lru_cache(maxsize=20_000)
 def text_key(text: str) -> str:
     """A text as it is compared: its words, without case, spacing and punctuation; of a text without words, itself.
 
     >>> text_key("Use the  oven-light!")
     'use the oven light'
     """
+    return _remembered_key(text) if len(text) <= LONGEST_KEPT else _key(text)
+
+
+@lru_cache(maxsize=20_000)
+def _remembered_key(text: str) -> str:
     return _key(text)
 
 
@@ -119,9 +125,17 @@ def _enough(trigrams: int) -> int:
     return max(math.ceil(SAME * trigrams), min(trigrams, FEWEST))
 
 
-@lru_cache(maxsize=4096)
 def _runs_of_three(key: str) -> frozenset[str]:
     """The word trigrams of a long text; none of a short one."""
+    return _remembered_runs(key) if len(key) <= LONGEST_KEPT else _runs(key)
+
+
+@lru_cache(maxsize=4096)
+def _remembered_runs(key: str) -> frozenset[str]:
+    return _runs(key)
+
+
+def _runs(key: str) -> frozenset[str]:
     words = key.split(" ")
     if len(words) < LONG:
         return frozenset()

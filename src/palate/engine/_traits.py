@@ -24,6 +24,8 @@ VERSION = 1
 """Raise it when any trait would give another number for some text."""
 STRETCH = 25
 """Words within which distinct words are counted."""
+LONGEST_KEPT = 8_000
+"""Characters of a text whose traits are remembered: a server is sent texts of a million."""
 
 FIRST = set("i me my mine myself we us our ours ourselves i'm i've i'd i'll we're we've we'd we'll".split())
 SECOND = set("you your yours yourself yourselves you're you've you'd you'll".split())
@@ -343,10 +345,18 @@ class TraitEncoder:
         self, texts: Sequence[str], contexts: Sequence[str | None] | None = None, *, keep: bool = True
     ) -> Vectors:
         """One row for each text. Contexts make no difference: these are traits of the text alone. None is on disk."""
-        return np.asarray([_measured(text) for text in texts], np.float32).reshape(len(texts), self.dimensions)
+        return np.asarray([_traits(text) for text in texts], np.float32).reshape(len(texts), self.dimensions)
+
+
+def _traits(text: str) -> tuple[float, ...]:
+    """Training meets the same texts in every fold; half a millisecond each adds up."""
+    return _remembered(text) if len(text) <= LONGEST_KEPT else _measured(text)
 
 
 @lru_cache(maxsize=2**16)
+def _remembered(text: str) -> tuple[float, ...]:
+    return _measured(text)
+
+
 def _measured(text: str) -> tuple[float, ...]:
-    """Training meets the same texts in every fold; half a millisecond each adds up."""
     return tuple(trait(text) for trait in TRAITS.values())

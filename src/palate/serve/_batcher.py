@@ -193,7 +193,9 @@ def _shared(ask: Ask, index: int) -> object:
     """Equal for asks that may be merged; where the order of the responses was recorded, none may."""
     if ask.shown is not None:
         return index
-    return msgspec.msgpack.encode(ask.view), ask.prompt  # all that is in it: texts that look alike may differ in the rest
+    return msgspec.msgpack.encode(
+        ask.view
+    ), ask.prompt  # all that is in it: texts that look alike may differ in the rest
 
 
 def _merged(asks: Sequence[Ask]) -> Ask:

@@ -17,6 +17,8 @@ UNNAMED = View(name="unnamed")
 """Of an ask that says neither who it is about nor that it is about nobody, as where a column has another name."""
 VIEWS_KEPT = 1024
 """Rollouts of one prompt come together: their view is built once."""
+LONGEST_KEPT = 20_000
+"""Characters of a prompt whose view is kept: a request may hold prompts of a million."""
 
 
 class Profiles:
@@ -67,7 +69,7 @@ class Profiles:
         user_id = ask.view.user_id or ""
         if user_id not in self.users:
             return Rating(unscored=f"{self.benchmark} has no user {user_id!r}")
-        view = self._view(user_id, ask.prompt)
+        view = (self._view if len(ask.prompt) <= LONGEST_KEPT else self._build)(user_id, ask.prompt)
         item = _item(user_id, ask.prompt, ask.responses)
         if self._builder.withholds(self.spec, item):
             [view] = self._builder.build(self.spec, [item])

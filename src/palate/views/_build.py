@@ -10,7 +10,7 @@ from sys import intern
 
 import msgspec
 
-from palate.data import Digests, History, Item, Lines, digest_of, text_key
+from palate.data import Digests, History, Item, Lines, digest_of, is_long, text_key
 from palate.engine import Failure
 from palate.records import Benchmark, Comparison, Judgement, PalateError, Part, Post, User, View
 from palate.views._neighbours import Lack, Neighbours
@@ -361,7 +361,7 @@ class ViewBuilder:
         held = self._seen.get(key)
         if held is None or held[0] is not user or held[1] is not item:
             visible = (self.history.posts if kind == "posts" else self.history.judgements)(user, item)
-            if len(self._seen) >= _MOST_SEEN:
+            if len(self._seen) >= _MOST_SEEN or is_long(item):
                 self._seen.clear()
             held = self._seen[key] = user, item, visible.events, visible.withheld
         return held[2], held[3]

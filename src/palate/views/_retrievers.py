@@ -20,6 +20,8 @@ import numpy as np
 from palate.records import PalateError, Registry
 
 _WORD = re.compile(r"\b\w\w+\b")
+LONGEST_KEPT = 20_000
+"""Characters of a question whose words are remembered."""
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -88,7 +90,7 @@ class _BM25:
         scores = np.zeros(len(documents), np.float32)
         lengths = np.array([document.length for document in documents])
         counts = [document.counts for document in documents]
-        held = [[count.get(word, 0) for count in counts] for word in _asked(search.query)]
+        held = [[count.get(word, 0) for count in counts] for word in _query_words(search.query)]
         held = [frequencies for frequencies in held if any(frequencies)]
         if not held:
             return scores
@@ -127,9 +129,13 @@ def _counted(text: str) -> _Counted:
     return _Counted(dict(Counter(words)), len(words))
 
 
+def _query_words(query: str) -> list[str]:
+    """The words of a question, which is put to several histories in a row; long ones would fill the memory."""
+    return _asked(query) if len(query) <= LONGEST_KEPT else _words(query)
+
+
 @lru_cache(maxsize=1_024)
 def _asked(query: str) -> list[str]:
-    """The words of a question, which is put to several histories in a row."""
     return _words(query)
 
 
