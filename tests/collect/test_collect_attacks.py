@@ -11,9 +11,11 @@ import resource
 import socket
 import subprocess
 import sys
+import time
 import uuid
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -335,3 +337,15 @@ def test_an_answer_that_is_sent_again_does_not_bring_an_old_group_back(tmp_path:
         found = made.store.collected(made.project)
         assert [one.value for one in found.survey] == [new["value"]]
         assert found.participants[0].strata[question.id] == new["value"]
+
+
+def test_health_is_told_while_all_threads_wait_for_the_database(small: Collection) -> None:
+    with small.client() as http, ThreadPoolExecutor(60) as threads:
+        with small.store.alone_in_process():
+            waiting = [threads.submit(http.post, "/code", data={"code": "A"}) for _ in range(50)]
+            time.sleep(1)
+            health = threads.submit(http.get, "/health")
+            done, _ = wait([health], timeout=30)
+        assert done
+        assert health.result().json()["status"] == "ready"
+        assert all(one.result().status_code in (403, 429) for one in waiting)
