@@ -42,13 +42,20 @@ class _Match(msgspec.Struct, frozen=True, kw_only=True):
         return self if self.other is None else msgspec.structs.replace(self, text=self.other, other=self.text)
 
 
-def pairs_from_completions(benchmark: Benchmark, texts: Mapping[str, Sequence[str]] | None = None) -> Benchmark:
+def pairs_from_completions(
+    benchmark: Benchmark,
+    texts: Mapping[str, Sequence[str]] | None = None,
+    *,
+    items: Sequence[Completion] | None = None,
+) -> Benchmark:
     """Every completion that can be matched as a comparison of the same id; the card's notes say what was left out.
 
     The rejected text is one that somebody else wrote for the same prompt, or one of `texts`, by the id of the
     completion, such as what a policy wrote. Users keep their history: a view shows only what came before the item.
+    `items` are the completions to match where these are not all; the others still tell where a group begins.
     """
-    told = [item for item in benchmark.completions if item.text and item.text.strip()]
+    items = benchmark.completions if items is None else items
+    told = [item for item in items if item.text and item.text.strip()]
     if not told:
         raise PalateError(f"{benchmark.card.name} has no completion with a text of the user's own to make a pair of")
     if texts is None and not any(item.alternatives for item in told):
@@ -78,10 +85,10 @@ def pairs_from_completions(benchmark: Benchmark, texts: Mapping[str, Sequence[st
             name=f"{benchmark.card.name}-pairs",
             notes=(
                 *benchmark.card.notes,
-                f"{len(kept)} pairs from {len(benchmark.completions)} completions: the user's own text against "
+                f"{len(kept)} pairs from {len(items)} completions: the user's own text against "
                 f"{'another' if texts is None else 'a policy'}'s, neither more than {WITHIN:g} times as long as the "
                 "other, and for each user the own text the longer one as often as the shorter",
-                f"left out: {len(benchmark.completions) - len(told)} without an own text, {len(told) - matched} "
+                f"left out: {len(items) - len(told)} without an own text, {len(told) - matched} "
                 f"without a match in length, {matched - len(kept)} to keep the balance, "
                 f"{len(benchmark.comparisons)} comparisons that the benchmark has itself",
             ),
