@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from sys import intern
@@ -263,6 +263,17 @@ def first_of_group(items: Iterable[Completion]) -> dict[tuple[str, str], Complet
             if (item.date or "", item.sequence or 0) < (before.date or "", before.sequence or 0):
                 found[item.user_id, item.group] = item
     return found
+
+
+def at_start_of_group(items: Sequence[Completion]) -> Iterator[Completion]:
+    """Each dated where its group begins, so that those of them that are kept are still shown no later history.
+
+    What the user wrote on the same matter would tell their text by its content.
+    """
+    first = first_of_group(items)
+    for item in items:
+        begins = first.get((item.user_id, item.group or ""), item)
+        yield msgspec.structs.replace(item, date=begins.date, sequence=begins.sequence)
 
 
 def _before(event: Dated, item: Item, user: User) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from palate.data._history import first_of_group
+from palate.data._history import at_start_of_group
 from palate.records import Benchmark, Comparison, Completion, PalateError
 
 WITHIN = 1.25
@@ -76,8 +76,8 @@ def pairs_from_completions(
             "against it"
         )
     matched = sum(map(len, by_user.values()))
-    first = first_of_group(benchmark.completions)
-    comparisons = tuple(_comparison(kept[item.id], first) for item in told if item.id in kept)
+    begun = {item.id: item for item in at_start_of_group(benchmark.completions)}
+    comparisons = tuple(_comparison(kept[item.id], begun[item.id]) for item in told if item.id in kept)
     users = {item.user_id for item in comparisons}
     return Benchmark(
         card=msgspec.structs.replace(
@@ -154,13 +154,8 @@ def _changed(matches: Sequence[_Match], turned: set[str], dropped: set[str]) -> 
     return [match.turned() if match.item.id in turned else match for match in kept]
 
 
-def _comparison(match: _Match, first_of_group: Mapping[tuple[str, str], Completion]) -> Comparison:
-    """The pair in an order that depends on the item's id alone.
-
-    It stands where its group begins: what the user wrote on the same matter would tell their text by its content.
-    """
-    item = match.item
-    begins = first_of_group.get((item.user_id, item.group or ""), item)
+def _comparison(match: _Match, item: Completion) -> Comparison:
+    """The pair in an order that depends on the item's id alone, standing where the item does."""
     first = hashlib.sha256(item.id.encode("utf-8", "surrogatepass")).digest()[0] % 2
     responses = (match.own, match.text) if first == 0 else (match.text, match.own)
     return Comparison(
@@ -171,7 +166,7 @@ def _comparison(match: _Match, first_of_group: Mapping[tuple[str, str], Completi
         preferred=first,
         category=item.category,
         group=item.group,
-        date=begins.date,
-        sequence=begins.sequence,
+        date=item.date,
+        sequence=item.sequence,
         privileged=item.privileged,
     )
