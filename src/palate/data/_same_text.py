@@ -36,7 +36,9 @@ HELD = 40
 
 Codes = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
+_ALONE = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+"""Characters of scripts without spaces, each of which counts as a word, also right after a Latin word or a number."""
+_WORD = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}]+")
 _STEP, _TEXT_STEP = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
 _LOW, _ONE = 2**32 - 1, np.int32(1)
 _COMMON = 500
@@ -337,7 +339,8 @@ class _Trigrams:
         for some in holders:
             if len(some) > _COMMON:
                 shared += np.isin(others, some, assume_unique=True)
-        enough = [_enough(min(len(codes), int(size))) for size in self._sizes[others]]
+        count = len(_runs_of_three(key))  # of codes there are fewer: all unknown words have one number
+        enough = [_enough(min(count, int(size))) for size in self._sizes[others]]
         return frozenset(others[shared >= enough].tolist())
 
 
