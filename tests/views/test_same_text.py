@@ -1,6 +1,7 @@
 """History that holds a text of the item is not shown for it, whoever it belongs to."""
 
 import math
+import unicodedata
 from collections import Counter
 
 import msgspec
@@ -65,6 +66,13 @@ def test_texts_without_spaces_are_compared_by_their_characters_also_after_a_lati
     again = choice(text, "Something else that was said.")
     nearly = choice(text.replace(text[-3], "啊"), "Something else that was said.")
     assert shown(again, nearly, item=item).withheld == 2
+
+
+@pytest.mark.parametrize("text", ["Le café d'été à la crème brûlée", "새로운 언어를 배우는 데 도움이 됩니다"])
+def test_accents_are_the_same_whether_they_are_characters_of_their_own_or_not(text: str) -> None:
+    item = Comparison(id="q", user_id="ann", prompt="Bread?", responses=(text, OTHER), preferred=0)
+    apart = unicodedata.normalize("NFD", text)
+    assert apart != text and shown(choice(apart, "Something else that was said."), item=item).withheld == 1
 
 
 def test_unknown_words_of_a_text_from_elsewhere_count_as_different() -> None:

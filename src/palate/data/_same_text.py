@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
@@ -67,6 +68,7 @@ def text_key(text: str) -> str:
 
 
 def _key(text: str) -> str:
+    text = unicodedata.normalize("NFC", text)  # an accent is one character or two, depending on who wrote the file
     return " ".join(_WORD.findall(text.casefold())) or " ".join(text.split())
 
 
