@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from dumps import write_dump, write_plan
+from dumps import accepted_plan, write_dump, write_plan
 from scripted import Scripted, scripted_server
 from test_generated import PLAN, script
 
@@ -93,3 +94,38 @@ def test_a_build_that_is_killed_resumes_to_the_same_bytes(tmp_path: Path, worksh
 def content(file: Path) -> str:
     """What a build spent depends on the answers that were there already; all else does not."""
     return re.sub(r"- Spent on .*\n", "", file.read_text())
+
+
+FULL = """
+import resource, sys
+from palate.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+main(sys.argv[2:])
+"""
+
+
+def test_a_full_disk_ends_a_build_in_a_sentence_and_room_lets_it_resume(tmp_path: Path) -> None:
+    write_dump(tmp_path)
+    plan = accepted_plan(tmp_path)
+    build(plan, to=tmp_path / "whole", out=tmp_path / "runs-whole")
+    words = ["build", str(plan), "--to", "killed"]
+    for room in (4_000, 20_000, 50_000):
+        command = [sys.executable, "-c", FULL, str(room), *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=GUARD)
+        assert done.returncode == 2 and "Traceback" not in done.stderr, (room, done.stderr)
+    assert palate(*words, cwd=tmp_path).returncode == 0
+    for file in (tmp_path / "whole").iterdir():
+        assert content(tmp_path / "killed" / file.name) == content(file)
+
+
+def test_a_disk_that_is_full_when_ledgers_are_written_is_said_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_dump(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("palate.build._select.write_whole", full)
+    done = palate("build", accepted_plan(tmp_path), cwd=tmp_path)
+    assert done.returncode == 2 and "No space left on device. What was finished before is kept" in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from number_game import Normal
 
@@ -51,6 +52,18 @@ def test_the_policy_s_texts_stand_against_the_users(tmp_path: Path) -> None:
     write_benchmark(made, tmp_path / "pairs")
     assert not [one for one in check_benchmark(tmp_path / "pairs") if one.severity == "error"]
     assert load_benchmark(tmp_path / "pairs").content_hash == made.content_hash
+
+
+def test_a_sample_of_the_texts_stands_where_their_groups_begin(tmp_path: Path) -> None:
+    items = tuple(
+        msgspec.structs.replace(item, group="tea", sequence=place) for place, item in enumerate(titles(12).completions)
+    )
+    items = tuple(msgspec.structs.replace(item, user_id="a0") for item in items)
+    posts = tuple(Post(id=f"x{place}", text=f"Cup {place}", sequence=place) for place in range(12))
+    whole = Benchmark(card=CARD, users={"a0": User(id="a0", posts=posts)}, completions=items)
+    made = pairs_against_policy(whole, Titler(), drawing=Drawing(samples=3), limit=5, out=tmp_path)
+    assert 0 not in {int(item.id[1:]) for item in made.comparisons}  # else the sample has the first text by chance
+    assert {item.sequence for item in made.comparisons} == {0}
 
 
 def test_the_policy_sees_nothing_of_the_user_and_is_asked_once(tmp_path: Path) -> None:

@@ -73,6 +73,20 @@ def test_what_a_person_wrote_on_the_same_matter_is_not_shown_with_what_they_wrot
     ]
 
 
+def test_a_text_without_a_date_does_not_open_the_history_of_its_group() -> None:
+    days = ["2024-01", "2024-02", "2024-03", "2024-04"]
+    posts = tuple(Post(id=f"p{place}", text=f"Letter {place}.", date=day) for place, day in enumerate(days))
+    items = tuple(
+        Completion(
+            id=f"q{place}", user_id="ann", prompt="What happens?", text=f"Answer {place}.", group="sea", date=day
+        )
+        for place, day in enumerate([None, "2024-03", "2024-02"])
+    )
+    held = Benchmark(card=CARD, users={"ann": User(id="ann", posts=posts)}, completions=items)
+    views = ViewBuilder(held).build(parse_view("posts"), items)
+    assert [[part.id for part in view.parts] for view in views if isinstance(view, View)] == [["p0"]] * 3
+
+
 def test_posts_keep_their_own_ids_when_they_are_ranked() -> None:
     ann = user("ann", ("1", None, "My cat sleeps."), ("2", None, "Bread dough in a cold kitchen rose slowly."))
     view = build(benchmark([ann], [item("q", "ann")]), "posts:2")

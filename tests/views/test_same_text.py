@@ -1,6 +1,7 @@
 """History that holds a text of the item is not shown for it, whoever it belongs to."""
 
 import math
+import unicodedata
 from collections import Counter
 
 import msgspec
@@ -54,6 +55,31 @@ def test_a_judgement_with_a_text_of_the_item_is_withheld_and_counted(judgement: 
     view = shown(judgement, choice("Wholly different words here.", "And these are others."))
     assert [part.judgement.chosen for part in view.parts if part.judgement] == ["Wholly different words here."]
     assert view.withheld == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["AI可以帮助你学习一种新的语言", "2023年夏天我们一起去了北京旅行", "GPTは新しい言語を学ぶのに役立ちます"],
+)
+def test_texts_without_spaces_are_compared_by_their_characters_also_after_a_latin_word(text: str) -> None:
+    item = Comparison(id="q", user_id="ann", prompt="Bread?", responses=(text, OTHER), preferred=0)
+    again = choice(text, "Something else that was said.")
+    nearly = choice(text.replace(text[-3], "啊"), "Something else that was said.")
+    assert shown(again, nearly, item=item).withheld == 2
+
+
+@pytest.mark.parametrize("text", ["Le café d'été à la crème brûlée", "새로운 언어를 배우는 데 도움이 됩니다"])
+def test_accents_are_the_same_whether_they_are_characters_of_their_own_or_not(text: str) -> None:
+    item = Comparison(id="q", user_id="ann", prompt="Bread?", responses=(text, OTHER), preferred=0)
+    apart = unicodedata.normalize("NFD", text)
+    assert apart != text and shown(choice(apart, "Something else that was said."), item=item).withheld == 1
+
+
+def test_unknown_words_of_a_text_from_elsewhere_count_as_different() -> None:
+    known = SameTexts([LONG])
+    strange = " ".join(f"new{place}" for place in range(90))
+    assert known.like(f"{' '.join(LONG.split()[:9])} {strange}") == frozenset()
+    assert known.like(f"{LONG} {strange[:40]}") == {0}
 
 
 def test_short_answers_are_the_same_for_the_same_question_only() -> None:

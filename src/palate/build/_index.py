@@ -78,7 +78,7 @@ class Index:
     def __init__(self, file: Path) -> None:
         try:
             self._database = sqlite3.connect(file, isolation_level=None)
-            if self._state < READ:
+            if not self._is_read():
                 self._database.close()
                 file.unlink()
                 self._database = sqlite3.connect(file, isolation_level=None)
@@ -87,7 +87,16 @@ class Index:
             for pragma in ("synchronous=OFF", f"cache_size=-{CACHE_KIB}", "temp_store=FILE"):
                 self._database.execute(f"PRAGMA {pragma}")
         except sqlite3.DatabaseError as error:
-            raise PalateError(f"cannot use {file}: {error}. Delete it and run the same command again.") from error
+            raise PalateError(
+                f"cannot use {file}: {error}. Make room if the disk is full, and run it again."
+            ) from error
+
+    def _is_read(self) -> bool:
+        """Whether an earlier call ended the first pass; a file that a full disk cut off is made again."""
+        try:
+            return self._state >= READ
+        except sqlite3.DatabaseError:
+            return False
 
     @property
     def _state(self) -> int:

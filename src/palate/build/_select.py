@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -103,6 +104,9 @@ def _from_source(file: Path, plan: Plan, source: Source, names: Names, progress:
         ]
         kept = {item.user_id for item in items}
         return items, [post for post in _posts(index, source, names) if post.user_id in kept], lines
+    except sqlite3.DatabaseError as error:
+        remove_index(file)  # it may be damaged, and the source still has all that is in it
+        raise PalateError(f"cannot use {file}: {error}. Make room if the disk is full, and run it again.") from error
     finally:
         index.close()
 

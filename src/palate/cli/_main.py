@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import sys
 import warnings
@@ -224,6 +225,9 @@ OUT_OF_MEMORY = (
     "fewer texts at once or device=cpu. What was written is kept. Run the same command again to resume."
 )
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_ROOM = "What was finished before is kept. Make room and run the same command again."
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command; say in one line what went wrong, and leave with the exit code that fits."""
@@ -249,6 +253,12 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        verbosity.trace()
+        place = f" {error.filename}" if error.filename else ""
+        _fail(f"cannot write{place}: {error.strerror}. {NO_ROOM}")
     except KeyboardInterrupt:
         print("stopped; everything so far is saved. Run the same command again to resume.", file=sys.stderr)  # noqa: T201
         sys.exit(INTERRUPTED)

@@ -16,7 +16,7 @@ from palate.data._digests import Digests, digest_of
 from palate.data._draft import Fault, Location, not_utf8
 from palate.data._files import SEPARATORS, Row, read_rows, refuse_repeated, separator
 from palate.data._folder import is_folder_format, write_benchmark
-from palate.data._history import History, Item, Visible, is_long, responses_of
+from palate.data._history import History, Item, Visible, at_start_of_group, is_long, responses_of
 from palate.data._hub import CARD, HUB, HubRefusalError, Repository, look_up, mark_of, upload
 from palate.data._load import LOADERS, list_benchmarks, load_benchmark, load_named, load_votes
 from palate.data._on_disk import Lines, OnDisk, at_places, picked
@@ -54,6 +54,7 @@ __all__ = [
     "Visible",
     "Vote",
     "at_places",
+    "at_start_of_group",
     "check_benchmark",
     "digest_of",
     "direct_identifiers",

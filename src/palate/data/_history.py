@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from sys import intern
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from palate.data._on_disk import Lines, OnDisk
 from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
@@ -154,12 +155,15 @@ class History:
 
     @cached_property
     def _begins(self) -> dict[tuple[str, str], Completion]:
-        return first_of_group(self._benchmark.completions)
+        begun = at_start_of_group(self._benchmark.completions)
+        return {(item.user_id, item.group): item for item in begun if item.group}
 
     def posts(self, user: User, item: Item) -> Visible[Post]:
         """The user's posts that may be shown for the item."""
         begins = item if user.id != item.user_id else self._begins.get((user.id, item.group or ""), item)
-        earlier = [post for post in user.posts if _before(post, begins, user)]
+        earlier = [post for post in user.posts if _before(post, item, user)]
+        if begins is not item:
+            earlier = [post for post in earlier if _before(post, begins, user)]
         if not earlier:
             return Visible([], 0)
         offered = self._offered(item)
@@ -261,15 +265,24 @@ class _Moment(NamedTuple):
         return self.day or None
 
 
-def first_of_group(items: Iterable[Completion]) -> dict[tuple[str, str], Completion]:
-    """By user and group, what the user wrote first."""
-    found: dict[tuple[str, str], Completion] = {}
+def at_start_of_group(items: Iterable[Completion]) -> Iterator[Completion]:
+    """Each dated where its group begins: by the earliest date that is known there, and the first place in a sequence.
+
+    What the user wrote on the same matter since then would tell their text by its content.
+    """
+    items = tuple(items)
+    dates: dict[tuple[str, str], str] = {}
+    places: dict[tuple[str, str], int] = {}
     for item in items:
-        if item.group is not None:
-            before = found.setdefault((item.user_id, item.group), item)
-            if (item.date or "", item.sequence or 0) < (before.date or "", before.sequence or 0):
-                found[item.user_id, item.group] = item
-    return found
+        group = item.user_id, item.group or ""
+        if item.group and item.date is not None:
+            dates[group] = min(dates.get(group, item.date), item.date)
+        if item.group and item.sequence is not None:
+            places[group] = min(places.get(group, item.sequence), item.sequence)
+    for item in items:
+        group = item.user_id, item.group or ""
+        date, place = dates.get(group, item.date), places.get(group, item.sequence)
+        yield item if (date, place) == (item.date, item.sequence) else replace(item, date=date, sequence=place)
 
 
 def _before(event: Dated, item: Item, user: User) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from palate.data._history import first_of_group
+from palate.data._history import at_start_of_group
 from palate.records import Benchmark, Comparison, Completion, PalateError
 
 WITHIN = 1.25
@@ -42,13 +42,20 @@ class _Match(msgspec.Struct, frozen=True, kw_only=True):
         return self if self.other is None else msgspec.structs.replace(self, text=self.other, other=self.text)
 
 
-def pairs_from_completions(benchmark: Benchmark, texts: Mapping[str, Sequence[str]] | None = None) -> Benchmark:
+def pairs_from_completions(
+    benchmark: Benchmark,
+    texts: Mapping[str, Sequence[str]] | None = None,
+    *,
+    items: Sequence[Completion] | None = None,
+) -> Benchmark:
     """Every completion that can be matched as a comparison of the same id; the card's notes say what was left out.
 
     The rejected text is one that somebody else wrote for the same prompt, or one of `texts`, by the id of the
     completion, such as what a policy wrote. Users keep their history: a view shows only what came before the item.
+    `items` are the completions to match where these are not all; the others still tell where a group begins.
     """
-    told = [item for item in benchmark.completions if item.text and item.text.strip()]
+    items = benchmark.completions if items is None else items
+    told = [item for item in items if item.text and item.text.strip()]
     if not told:
         raise PalateError(f"{benchmark.card.name} has no completion with a text of the user's own to make a pair of")
     if texts is None and not any(item.alternatives for item in told):
@@ -69,8 +76,8 @@ def pairs_from_completions(benchmark: Benchmark, texts: Mapping[str, Sequence[st
             "against it"
         )
     matched = sum(map(len, by_user.values()))
-    first = first_of_group(benchmark.completions)
-    comparisons = tuple(_comparison(kept[item.id], first) for item in told if item.id in kept)
+    begun = {item.id: item for item in at_start_of_group(benchmark.completions)}
+    comparisons = tuple(_comparison(kept[item.id], begun[item.id]) for item in told if item.id in kept)
     users = {item.user_id for item in comparisons}
     return Benchmark(
         card=msgspec.structs.replace(
@@ -78,10 +85,10 @@ def pairs_from_completions(benchmark: Benchmark, texts: Mapping[str, Sequence[st
             name=f"{benchmark.card.name}-pairs",
             notes=(
                 *benchmark.card.notes,
-                f"{len(kept)} pairs from {len(benchmark.completions)} completions: the user's own text against "
+                f"{len(kept)} pairs from {len(items)} completions: the user's own text against "
                 f"{'another' if texts is None else 'a policy'}'s, neither more than {WITHIN:g} times as long as the "
                 "other, and for each user the own text the longer one as often as the shorter",
-                f"left out: {len(benchmark.completions) - len(told)} without an own text, {len(told) - matched} "
+                f"left out: {len(items) - len(told)} without an own text, {len(told) - matched} "
                 f"without a match in length, {matched - len(kept)} to keep the balance, "
                 f"{len(benchmark.comparisons)} comparisons that the benchmark has itself",
             ),
@@ -147,13 +154,8 @@ def _changed(matches: Sequence[_Match], turned: set[str], dropped: set[str]) -> 
     return [match.turned() if match.item.id in turned else match for match in kept]
 
 
-def _comparison(match: _Match, first_of_group: Mapping[tuple[str, str], Completion]) -> Comparison:
-    """The pair in an order that depends on the item's id alone.
-
-    It stands where its group begins: what the user wrote on the same matter would tell their text by its content.
-    """
-    item = match.item
-    begins = first_of_group.get((item.user_id, item.group or ""), item)
+def _comparison(match: _Match, item: Completion) -> Comparison:
+    """The pair in an order that depends on the item's id alone, standing where the item does."""
     first = hashlib.sha256(item.id.encode("utf-8", "surrogatepass")).digest()[0] % 2
     responses = (match.own, match.text) if first == 0 else (match.text, match.own)
     return Comparison(
@@ -164,7 +166,7 @@ def _comparison(match: _Match, first_of_group: Mapping[tuple[str, str], Completi
         preferred=first,
         category=item.category,
         group=item.group,
-        date=begins.date,
-        sequence=begins.sequence,
+        date=item.date,
+        sequence=item.sequence,
         privileged=item.privileged,
     )

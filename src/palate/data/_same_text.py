@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
@@ -38,7 +39,9 @@ LONGEST_KEPT = 20_000
 
 Codes = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
+_ALONE = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+"""Characters of scripts without spaces, each of which counts as a word, also right after a Latin word or a number."""
+_WORD = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}]+")
 _STEP, _TEXT_STEP = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
 _LOW, _ONE = 2**32 - 1, np.int32(1)
 _COMMON = 500
@@ -71,6 +74,7 @@ def _remembered_key(text: str) -> str:
 
 
 def _key(text: str) -> str:
+    text = unicodedata.normalize("NFC", text)  # an accent is one character or two, depending on who wrote the file
     return " ".join(_WORD.findall(text.casefold())) or " ".join(text.split())
 
 
@@ -351,7 +355,8 @@ class _Trigrams:
         for some in holders:
             if len(some) > _COMMON:
                 shared += np.isin(others, some, assume_unique=True)
-        enough = [_enough(min(len(codes), int(size))) for size in self._sizes[others]]
+        count = len(_runs_of_three(key))  # of codes there are fewer: all unknown words have one number
+        enough = [_enough(min(count, int(size))) for size in self._sizes[others]]
         return frozenset(others[shared >= enough].tolist())
 
 

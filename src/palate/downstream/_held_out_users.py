@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from palate.data import at_start_of_group
 from palate.downstream._critics import as_critic
 from palate.downstream._policy import Drawing
 from palate.downstream.best_of_n import BEST_OF_N, best_of_n
@@ -132,7 +133,7 @@ def _part(benchmark: Benchmark, users: Collection[str] | None, trained: set[str]
         card=benchmark.card,
         users={id: user for id, user in benchmark.users.items() if id in wanted},
         comparisons=_kept(benchmark.comparisons, kept),
-        completions=_kept(benchmark.completions, kept),
+        completions=_kept(at_start_of_group(benchmark.completions), kept),
     )
 
 

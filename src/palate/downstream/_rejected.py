@@ -67,7 +67,7 @@ def pairs_against_policy(
     for lines in samples.draw(model, ViewBuilder(benchmark), items):
         texts |= {line.item: bare_texts(line, own[line.item]) for line in lines}
         report(f"{model.name} writes", len(texts), len(items))
-    made = pairs_from_completions(msgspec.structs.replace(benchmark, completions=tuple(items)), texts)
+    made = pairs_from_completions(benchmark, texts, items=items)
     sampled = f"rejected texts: {drawing.samples} samples of {model.name} a prompt, temperature {drawing.temperature:g}"
     if limit is not None and limit < len(benchmark.completions):
         sampled += f"; {len(items)} of {len(benchmark.completions)} completions, drawn by seed {seed}"
