@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -23,11 +24,16 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 COLUMNS = "user_id,prompt,chosen,rejected,category,date\n"
 
 
-def table(folder: Path, *, date: str = "20{0:02d}-01-0{1}") -> Path:
+def table(
+    folder: Path,
+    *,
+    date: str = "20{0:02d}-01-0{1}",
+    chosen: Callable[[int], str] = lambda number: f"Answer {number % 20} with more words than a few of them say",
+) -> Path:
     """Choices of a few people who come back, some of which hold what others hold."""
     file = folder / "table.csv"
     rows = [
-        f"u{number % 7},What of {number // 3}?,Answer {number % 20} with more words than a few of them say,"
+        f"u{number % 7},What of {number // 3}?,{chosen(number)},"
         f"No {number},topic {number % 3},{date.format(number % 20, 1 + number % 9)}\n"
         for number in range(60)
     ]
@@ -84,13 +90,7 @@ def test_a_run_from_the_disk_is_byte_for_byte_that_from_memory(
 def test_folds_from_the_disk_are_those_from_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str, twins: bool
 ) -> None:
-    file = tmp_path / "table.csv"
-    rows = [
-        f"u{number % 7},What of {number // 3}?,{' '.join(f'w{number % 45}{letter}' for letter in 'abcdefghijkl')},"
-        f"No {number},topic {number % 3},20{number % 20:02d}-01-0{1 + number % 9}\n"
-        for number in range(60)
-    ]
-    file.write_text(COLUMNS + "".join(rows))
+    file = table(tmp_path, chosen=lambda number: " ".join(f"w{number % 45}{letter}" for letter in "abcdefghijkl"))
     source = f"{file},category=category"
     held = load_benchmark(source)
     monkeypatch.setattr(palate.data._tables, "MOST_HELD", 300)
