@@ -193,9 +193,8 @@ def _shared(ask: Ask, index: int) -> object:
     """Equal for asks that may be merged; where the order of the responses was recorded, none may."""
     if ask.shown is not None:
         return index
-    return msgspec.msgpack.encode(
-        ask.view
-    ), ask.prompt  # all that is in it: texts that look alike may differ in the rest
+    # All that is in a view: two with the same text may differ in the choices or fields that they hold.
+    return msgspec.msgpack.encode(ask.view), ask.prompt
 
 
 def _merged(asks: Sequence[Ask]) -> Ask:
