@@ -108,6 +108,8 @@ def test_from_one_end_to_the_other(whole: tuple[Path, StudySummary]) -> None:
         "best of 3: gain", "guided: policy accuracy", "guided: gain", "ppo: gain",
     }  # fmt: skip
     assert names["bench: accuracy"].models == 5 and names["ppo: gain"].models == 1
+    [flat] = [one for one in summary.findings if "even the reward itself of 1 of 1 entry" in one.text]
+    assert flat.detail == "random, judgements:4" and number(summary, flat.detail, "ppo: own reward") < 0.5
     [context] = summary.in_context
     assert context.view == "oracle" and context.gain is not None and context.best is not None
     best = number(summary, context.best, "best of 3: gain")

@@ -3,7 +3,7 @@
 from palate.downstream._choice import best_of, chosen_probabilities, divergence_bound
 from palate.downstream._critics import CRITICS, make_critic
 from palate.downstream._held_out_users import HeldOutScore, HeldOutUsers
-from palate.downstream._numbers import ItemNumber, RunNumbers, mean_columns, run_numbers
+from palate.downstream._numbers import OWN_REWARD, ItemNumber, RunNumbers, mean_columns, run_numbers
 from palate.downstream._policy import Drawing
 from palate.downstream._reference import ReferenceCritic
 from palate.downstream._rejected import pairs_against_policy
@@ -29,6 +29,7 @@ __all__ = [
     "CHECKPOINT_EVERY",
     "CRITICS",
     "GUIDE",
+    "OWN_REWARD",
     "PPO",
     "REACH",
     "SHARED_SAMPLES",

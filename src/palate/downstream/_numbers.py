@@ -20,6 +20,8 @@ from palate.runs import Run
 from palate.stats import Floats, Statistic, ratio
 
 GAIN, AGREEMENT, POLICY_ACCURACY, IN_CONTEXT = "gain", "agreement", "policy accuracy", "in context"
+OWN_REWARD = "own reward"
+"""How much training raised the very reward that it paid, in its deviations over the texts of one prompt."""
 
 
 class ItemNumber(NamedTuple):
@@ -120,17 +122,23 @@ def _score(line: Any) -> float:
 
 
 def _ppo(run: Run[PpoSettings]) -> RunNumbers:
-    """What held-out users gained by the critic's score."""
+    """What held-out users gained by the critic's score, and by the reward itself."""
     items, lines = held_out_prompts(run)
     changes = np.full(len(items), np.nan)
     for place, line in enumerate(lines):
         before, after = ([one.score for one in line.grades[side] if one.score is not None] for side in line.sides)
         if before and after:
             changes[place] = np.mean(after) - np.mean(before)
+    numbers = [ItemNumber(GAIN, run.settings.view.name, mean_columns(changes))]
+    rewards = [np.reshape(line.rating.scores, (2, -1)) if line.rating.scores else None for line in lines]
+    spread = [float(some[0].var()) for some in rewards if some is not None]
+    if spread and (deviation := float(np.sqrt(np.mean(spread)))):
+        rises = [np.nan if some is None else float(some[1].mean() - some[0].mean()) / deviation for some in rewards]
+        numbers.append(ItemNumber(OWN_REWARD, run.settings.view.name, mean_columns(np.array(rises))))
     training = run.settings.training
     texts = training.prompts * training.samples
     tokens = round(sum(line.length for line in run.read(STEPS)) * texts) + sum(sum(line.tokens) for line in lines)
-    return RunNumbers(items, [ItemNumber(GAIN, run.settings.view.name, mean_columns(changes))], tokens)
+    return RunNumbers(items, numbers, tokens)
 
 
 def _reach(run: Run[ReachSettings]) -> RunNumbers:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from palate.downstream import OWN_REWARD
 from palate.report import (
     ABSENT,
     CLEAR,
@@ -327,8 +328,9 @@ def _in_context(summary: StudySummary) -> Section | None:
 
 
 def _main_numbers(summary: StudySummary) -> list[NumberInfo]:
-    """The primary predictor and everything that happened."""
-    return [number for number in summary.numbers if number.name == summary.primary or number.happens]
+    """The primary predictor, everything that happened, and whether training raised what it paid for."""
+    numbers = summary.numbers
+    return [one for one in numbers if one.name == summary.primary or one.happens or one.what == OWN_REWARD]
 
 
 def _written(number: NumberInfo, one: Figure | None) -> str:

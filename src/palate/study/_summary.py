@@ -8,6 +8,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
+from palate.downstream import OWN_REWARD
 from palate.report import CLEAR, COEFFICIENTS, Finding, count, figure, figure_interval, named_chance, warnings_first
 from palate.runs import Run, common_fields
 from palate.stats import (
@@ -79,6 +80,7 @@ def summarise_study(run: Run[StudySettings]) -> StudySummary:
                     *_about_versions(numbers.mixed),
                     *_about_copies(copies),
                     *_about_seeds(numbers.uneven),
+                    *_about_own_rewards(numbers.numbers, entries),
                     *_about_size(found),
                     *_about_agreement(found, primary, new_families),
                     *_about_predictors(tests, found, primary),
@@ -328,6 +330,22 @@ def _about_seeds(uneven: Sequence[str]) -> Iterator[Finding]:
             f"{measure}: some entries were trained with more seeds than others, and each seed holds out other users, "
             "so their gains are not about the same people",
         )
+
+
+def _about_own_rewards(numbers: Sequence[Number], entries: Sequence[EntryResult]) -> Iterator[Finding]:
+    """A reward that training did not raise had no chance to teach, whatever it knows."""
+    for number in numbers:
+        if number.what != OWN_REWARD:
+            continue
+        own = {one.entry: figure for one in entries if (figure := one.numbers.get(number.name)) is not None}
+        flat = [name for name, figure in own.items() if figure.low is None or figure.low <= 0]
+        if flat:
+            yield Finding(
+                "warning",
+                f"{number.measure}: training did not clearly raise even the reward itself of {len(flat)} of "
+                f"{count(len(own), 'entry', 'entries')}, so what they teach with more steps or at another rate is open",
+                detail=", ".join(flat),
+            )
 
 
 def _about_size(found: Sequence[Agreement]) -> Iterator[Finding]:

@@ -338,7 +338,13 @@ def findings(
         found.append(Finding("warning", "held-out users are served worse than by the untrained policy"))
     else:
         found.append(Finding("note", "this run cannot tell whether held-out users are served better"))
-    if reward is not None and reward.low is not None and reward.low > 0 and not (clear and better):
+    if reward is not None and reward.low is not None and reward.low <= 0 and not (clear and better):
+        text = (
+            "training did not clearly raise even the reward of held-out users' texts, so what this reward model would "
+            "teach is open: train with more --steps or another --learning-rate before you say that it teaches nothing"
+        )
+        found.append(Finding("note", text))
+    elif reward is not None and reward.low is not None and not (clear and better):
         text = "the reward of held-out users' texts rose, and the critic's score did not clearly follow"
         found.append(Finding("note" if better else "warning", text))
     if agreement is not None and agreement.high is not None and agreement.high < 0:
