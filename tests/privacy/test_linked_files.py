@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from palate.data import Pseudonyms, load_benchmark, write_benchmark
-from palate.privacy import forget
+from palate.privacy import check_receipt, forget
 
 NAMES = Pseudonyms(b"a key that only this test knows")
 
@@ -29,3 +29,20 @@ def test_a_receipt_names_files_that_keep_the_person_under_another_name(
     assert b"art-01-a" in other.read_bytes() and b"art-01-a" not in file.read_bytes()
     [left] = [line for place in receipt.places for line in place.left if str(file) in line]
     assert ("is yours to erase" if symbolic else "hard links") in left
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_receipt_and_a_check_name_folders_behind_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: bool
+) -> None:
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+    folder, other = tmp_path / "data", tmp_path / "elsewhere"
+    write_benchmark(load_benchmark("mini"), folder)
+    write_benchmark(load_benchmark("mini"), other)
+    link = folder / "models" / "per-user" if inside else folder / "older"
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(other)
+    receipt = forget("art-01-a", NAMES, data=[folder], keep_answers=True)
+    assert b"art-01-a" in (other / "users.jsonl").read_bytes()
+    assert any(str(link) in line and "nothing was searched" in line for line in receipt.not_erased)
+    assert check_receipt(receipt, "art-01-a", NAMES).not_searched == [str(link)]

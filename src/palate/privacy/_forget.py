@@ -442,8 +442,8 @@ def _searched(place: Place, search: TraceSearch) -> Place:
         return place
     found = [search.file(file) for file in searched_files(path)]
     left = [
-        f"{one.path} still holds the id {one.ids} times and words of the user {one.texts} times: palate does not "
-        "know this file, or somebody wrote to it meanwhile"
+        f"{one.path} still holds the id {one.ids} times and words of the user {one.texts} times: somebody else's "
+        "lines quote them, palate does not know this file, or somebody wrote to it meanwhile"
         for one in found
         if one.ids or one.texts
     ]

@@ -11,7 +11,7 @@ import msgspec
 from palate import __version__
 from palate.data import Pseudonyms
 from palate.engine import texts_with_vectors
-from palate.privacy._places import Place
+from palate.privacy._places import Place, linked_folders
 from palate.privacy._traces import Trace, TraceSearch, searched_files
 from palate.records import PalateError
 from palate.runs import Progress
@@ -70,6 +70,8 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """Places that are not there any more."""
     found: list[Trace]
     """Files that hold the user still, or again."""
+    not_searched: list[str] = []
+    """Links to folders elsewhere."""
 
     @property
     def clean(self) -> bool:
@@ -103,7 +105,8 @@ def check_receipt(
             found += [Trace(path=place.path, ids=0, texts=kept)] if kept else []
     caches = ("vectors", "answers")  # they come and go
     missing = [place.path for place in places if place.kind not in caches and not Path(place.path).exists()]
-    return Checked(files=len(files), missing=missing, found=found)
+    linked = [str(link) for place in places if place.kind not in caches for link in linked_folders(Path(place.path))]
+    return Checked(files=len(files), missing=missing, found=found, not_searched=linked)
 
 
 def _here(place: Place) -> Place:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from palate.data import Pseudonyms, unpack
-from palate.privacy._person import SHORTEST, Person
+from palate.data import Pseudonyms, text_key, unpack
+from palate.privacy._person import SHORTEST, Person, quotation_search
 from palate.privacy._rewrite_lines import mentions
 from palate.records import PalateError
 
@@ -40,10 +40,12 @@ def windows(text: str, *, apart: int = 1) -> Iterator[str]:
 
 
 def traces_of(person: Person, names: Pseudonyms) -> list[str]:
-    """Keyed hashes of runs of the person's words that are in nobody else's texts."""
+    """Keyed hashes of runs of the person's words that others do not use, except where they quote a whole text."""
     own = {run for text in person.texts for run in windows(text, apart=WINDOW) if len(run) >= SHORTEST}
+    quotes = quotation_search(key for text in person.wrote if len(key := text_key(text)) >= SHORTEST)
     for text in person.others:
-        own.difference_update(windows(text))
+        if not quotes(text_key(text)):
+            own.difference_update(windows(text))
     return sorted(names.digest("words", run) for run in own)
 
 
