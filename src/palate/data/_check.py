@@ -206,9 +206,11 @@ def _answers_in_history(draft: BenchmarkDraft) -> Iterator[Fault]:
     )
     judged = [(item.id, place) for item, place in items if history.withheld_judgements(users[item.user_id], item)]
     posted = [(item.id, place) for item, place in items if history.posts(users[item.user_id], item).withheld]
+    known = [(item.id, place) for item, place in items if history.traits(users[item.user_id], item)[1]]
     for found, holds in (
         (judged, "an earlier judgement of the user holds one of its responses"),
         (posted, "an earlier post of the user holds one of its responses or its private narrative"),
+        (known, "demographics or values of the user hold one of its responses"),
     ):
         message = (
             f"{holds}, or nearly ({len(found):,} of {len(items):,} items); views leave it out, other tools may not"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from sys import intern
@@ -21,6 +21,7 @@ Item = Comparison | Completion
 Event = TypeVar("Event", Post, Judgement)
 
 
+TRAITS = ("demographics", "values")
 MOST_KEPT = 20_000
 """Items whose texts are kept in mind: a server may be asked about any number."""
 LONGEST_KEPT = 50_000
@@ -179,6 +180,30 @@ class History:
         telling, earlier = past.telling(self._offered(item)), past.earlier(item)
         kept = [user.judgements[place] for place in earlier if place not in telling]
         return Visible(kept, len(earlier) - len(kept))
+
+    def traits(self, user: User, item: Item, kinds: Collection[str] = TRAITS) -> tuple[User, int]:
+        """The user without those demographics and values that hold a text of the item, and how many these are."""
+        values = [getattr(user, kind) for kind in TRAITS if kind in kinds]
+        fields = [field for value in values for field in (value.values() if isinstance(value, dict) else [value])]
+        if not any(fields):
+            return user, 0
+        offered = self._offered(item)
+
+        def telling(text: str) -> bool:
+            return _tells(text_key(text), offered)
+
+        held: list[str] = []
+        for value in fields:
+            held += filter(telling, [value] if isinstance(value, str) else value)
+        if not held:
+            return user, 0
+        kept = {
+            name: value if isinstance(value, str) else [one for one in value if one not in held]
+            for name, value in user.demographics.items()
+            if value not in held
+        }
+        stated = tuple(one for one in user.values if one not in held)
+        return replace(user, demographics={name: one for name, one in kept.items() if one}, values=stated), len(held)
 
     def withheld_judgements(self, user: User, item: Item) -> int:
         """How many of the user's earlier judgements hold a text of the item."""
