@@ -9,6 +9,7 @@ import hashlib
 import shutil
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,10 @@ import msgspec
 import numpy as np
 
 from palate import __version__
+from palate.data import is_short, text_key
 from palate.personal._lora_classifier import ADAPTER
 from palate.personal._private import Spent
-from palate.records import PalateError
+from palate.records import Ask, PalateError
 from palate.report import Finding
 from palate.runs import write_whole
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 
 FORMAT = 1
+MOST_PAIRED = 32
+"""Responses of a choice of which every two are known again; of more, only all together."""
 
 
 class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +144,14 @@ def erase_users(
             return ErasedFromModel(states=erased_before, marks=0, method=left.method, features=left.features)
         write_whole(folder / "model.json", msgspec.json.format(msgspec.json.encode(left), indent=2) + b"\n")
     kept, tensors = read_model(folder)
-    gone = {mark(prompt, responses) for prompt, responses in choices}
+    gone = {
+        one
+        for prompt, responses in choices
+        for one in (
+            _as_written(prompt, responses),
+            *(m for user in ("", *users) for m in marks(prompt, responses, user)),
+        )
+    }
     trained = [one for one in tensors.trained if one not in gone]
     staying = [place for place, name in enumerate(kept.users) if name not in users]
     erased = ErasedFromModel(
@@ -227,7 +238,32 @@ def _broken_off(folder: Path, users: Collection[str]) -> tuple[ModelFile, int] |
     return msgspec.structs.replace(kept, users=staying), len(kept.users) - len(staying)
 
 
-def mark(prompt: str, responses: Sequence[str]) -> int:
-    """A number for a choice, whatever the order of its responses."""
-    words = "\x00".join([prompt, *sorted(responses)]).encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.sha256(words).digest()[:8], "big", signed=True)
+def marks(prompt: str, responses: Sequence[str], user: str = "") -> set[int]:
+    """Numbers by which a choice is known again: of its responses together, and of every two of them.
+
+    They are the same whatever the order, spacing, case and punctuation. What was asked counts only where a response is
+    short: whoever has learned which of two long texts is taken knows it whatever was asked. With `user`, the numbers
+    are of what was learned of that user alone.
+    """
+    keys = sorted({text_key(response) for response in responses})
+    asked = text_key(prompt) if any(map(is_short, keys)) else ""
+    few = keys if len(keys) <= MOST_PAIRED else []
+    return {_number(user, asked, *some) for some in (keys, *combinations(few, 2))}
+
+
+def is_trained_on(ask: Ask, trained: Collection[int]) -> bool:
+    """Whether a model with these marks has learned from the choice that it is asked about."""
+    found = marks(ask.prompt, ask.responses) | {_as_written(ask.prompt, ask.responses)}
+    if ask.view.by_name and ask.view.user_id:
+        found |= marks(ask.prompt, ask.responses, ask.view.user_id)
+    return not found.isdisjoint(trained)
+
+
+def _as_written(prompt: str, responses: Sequence[str]) -> int:
+    """What models of older versions keep of a choice."""
+    return _number(prompt, *sorted(responses))
+
+
+def _number(*words: str) -> int:
+    digest = hashlib.sha256("\x00".join(words).encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)

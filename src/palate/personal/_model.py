@@ -12,7 +12,7 @@ import numpy as np
 
 from palate.engine import require
 from palate.personal._features import Features
-from palate.personal._files import ModelFile, ModelTensors, mark, read_model, write_model
+from palate.personal._files import ModelFile, ModelTensors, is_trained_on, marks, read_model, write_model
 from palate.personal._folds import units
 from palate.personal._method import (
     OWN_CHOICE,
@@ -125,7 +125,9 @@ class PersonalModel:
             learn_privately(self._method, pairs, privacy)
         personal = bool(self._kind.uses)
         self._states = dict(zip(pairs.users, self._method.users(known), strict=True)) if personal else {}
-        self._trained = set() if privacy else {mark(choice.prompt, choice.responses) for choice in flat}
+        self._trained = set()
+        if privacy is None:
+            self._trained.update(*(marks(choice.prompt, choice.responses) for choice in flat))
         return self
 
     def choose(self, comparisons: Sequence[Comparison], users: Mapping[str, User]) -> MethodSettings:
@@ -154,11 +156,14 @@ class PersonalModel:
         if isinstance(user, str):
             user = User(id=user)
         posts = [post.text for post in user.posts]
-        known = know(choices_of(user, judgements), posts, fields_of(user), self.features, self._kind.uses)
+        choices = choices_of(user, judgements)
+        known = know(choices, posts, fields_of(user), self.features, self._kind.uses)
         if known.nothing:
             needed = " or ".join(sorted(self._kind.uses)) or "nothing: it is impersonal"
             raise PalateError(f"nothing is known of user {user.id!r} that {self.name} could use; it uses {needed}")
         self._states[user.id] = self.method.user(known)
+        if "judgements" in self._kind.uses:
+            self._trained.update(*(marks(choice.prompt, choice.responses, user.id) for choice in choices))
         return self
 
     def can_learn(self, user: User) -> bool:
@@ -204,7 +209,7 @@ class PersonalModel:
     def _rating(self, ask: Ask, rows: torch.Tensor, state: torch.Tensor, note: str | None) -> Rating:
         import torch
 
-        if mark(ask.prompt, ask.responses) in self._trained:
+        if is_trained_on(ask, self._trained):
             return Rating(unscored=OWN_CHOICE)
         scores = self.method.reward(rows, state).double()
         return Rating(scores=scores.tolist(), probabilities=torch.softmax(scores, 0).tolist(), note=note)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import msgspec
 
 from palate.engine import Failure, require
-from palate.personal._files import ModelFile, ModelTensors, mark, read_model, write_model
+from palate.personal._files import ModelFile, ModelTensors, is_trained_on, marks, read_model, write_model
 from palate.personal._lora_classifier import (
     TunedClassifier,
     TunedSettings,
@@ -80,6 +80,10 @@ class TunedModel(ABC):
     def adapt(self, user: str | User, judgements: Sequence[Judgement] = ()) -> Self:
         """Learn a user from these judgements and what a given `User` holds; what was kept of them is replaced."""
 
+    def _taught(self, user: str, choices: Sequence[Choice]) -> None:
+        """Remember of which choices something is kept under a user's name."""
+        self._trained.update(*(marks(choice.prompt, choice.responses, user) for choice in choices))
+
     @abstractmethod
     def can_learn(self, user: User) -> bool:
         """Whether anything is known of this user that the method uses."""
@@ -100,7 +104,7 @@ class TunedModel(ABC):
             epochs, self.chosen_by = learn(split.train, split)
             self.settings = msgspec.structs.replace(self.settings, epochs=epochs)
         learn(lessons, None)
-        self._trained = {mark(choice.prompt, choice.responses) for _, choice in flat}
+        self._trained = set().union(*(marks(choice.prompt, choice.responses) for _, choice in flat))
         return self
 
     def _require_training(self) -> None:
@@ -118,10 +122,10 @@ class TunedModel(ABC):
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """Read every response of every ask; what an ask's responses share is read once."""
         self._require_training()
-        new = [ask for ask in asks if mark(ask.prompt, ask.responses) not in self._trained]
+        trained = [is_trained_on(ask, self._trained) for ask in asks]
+        new = [ask for ask, known in zip(asks, trained, strict=True) if not known]
         rated = iter(self._rated(new))
-        known = Rating(unscored=OWN_CHOICE)
-        return [known if mark(ask.prompt, ask.responses) in self._trained else next(rated) for ask in asks]
+        return [Rating(unscored=OWN_CHOICE) if known else next(rated) for known in trained]
 
     @property
     def fingerprint(self) -> str:
