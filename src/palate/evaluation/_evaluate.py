@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from palate.data import Digests, digest_of
 from palate.engine import CHARACTERS
 from palate.evaluation._document import evaluation_document
@@ -15,6 +17,7 @@ from palate.evaluation._metrics import browsed_with, summarise
 from palate.evaluation._ratings import MOST_BROWSED
 from palate.evaluation._results import Summary
 from palate.evaluation._run import (
+    CAUTION,
     COSTS,
     ITEMS,
     LEDGERS,
@@ -132,8 +135,8 @@ def evaluate(
             f"{benchmark.card.name} has no comparisons to rate"
             + (f", only {len(benchmark.completions)} completions" if benchmark.completions else "")
         )
-    models = load_models(reward_models)
     specs = resolve_views(views or default_views(benchmark), strangers=strangers)
+    models = cautioned(load_models(reward_models), specs, benchmark, items)
     setup = set_up(benchmark, items, specs, retriever=retriever, writer=writer, budget=budget, limit=limit, seed=seed)
     settings = Settings(**setup.settings, models=[model.settings for model in models], views=specs)
     own = shard_items(items, share)
@@ -164,6 +167,20 @@ def evaluate(
         report("done", len(writing.keys(RATINGS)), total)
     del benchmark, items, own, some, setup  # the numbers follow from the folder, and need the room
     return conclude(run, EVALUATION, reading)
+
+
+def cautioned(
+    models: Sequence[LoadedModel], views: Sequence[ViewSpec], benchmark: Benchmark, items: Sequence[Comparison]
+) -> list[LoadedModel]:
+    """The models; those that call up users by name, and have something to say of these, with that in their settings."""
+    found = []
+    for one in models:
+        tell = getattr(one.model, "caution", None) if any(spec.shows("user") for spec in views) else None
+        if tell and (told := tell(benchmark, items)):
+            identity = one.settings.identity | {CAUTION: told}
+            one = LoadedModel(msgspec.structs.replace(one.settings, identity=identity), one.model)
+        found.append(one)
+    return found
 
 
 def _tokens(benchmark: Benchmark, items: Sequence[Comparison]) -> int:

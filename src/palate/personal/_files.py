@@ -9,7 +9,7 @@ import hashlib
 import shutil
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,8 @@ from palate import __version__
 from palate.data import is_short, text_key
 from palate.personal._lora_classifier import ADAPTER
 from palate.personal._private import Spent
-from palate.records import Ask, PalateError
-from palate.report import Finding
+from palate.records import Ask, Benchmark, Comparison, Judgement, PalateError, Post, came_before
+from palate.report import Finding, count
 from palate.runs import write_whole
 
 if TYPE_CHECKING:
@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 FORMAT = 1
 MOST_PAIRED = 32
 """Responses of a choice of which every two are known again; of more, only all together."""
+
+
+class TrainedOn(msgspec.Struct, frozen=True):
+    """Data from which a model knows its users by name."""
+
+    name: str
+    content_hash: str
+    """Empty where the model is private: it would tell whoever has all of the data but one user who that was."""
+    until: str | None
+    """The date of the latest choice."""
 
 
 class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +55,7 @@ class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
     about: dict[str, object]
     seed: int
     chosen_by: float | None
+    trained_on: list[TrainedOn] = []
     palate: str = __version__
     format: int = FORMAT
 
@@ -215,7 +226,9 @@ def strip_model(folder: Path, out: Path) -> Path:
     kept, tensors = read_model(folder)
     if (folder / ADAPTER).is_dir():
         shutil.copytree(folder / ADAPTER, out / ADAPTER, dirs_exist_ok=True)
-    return write_model(out, msgspec.structs.replace(kept, users=[]), replace(tensors, states=[], trained=[]))
+    return write_model(
+        out, msgspec.structs.replace(kept, users=[], trained_on=[]), replace(tensors, states=[], trained=[])
+    )
 
 
 def _broken_off(folder: Path, users: Collection[str]) -> tuple[ModelFile, int] | None:
@@ -249,6 +262,39 @@ def marks(prompt: str, responses: Sequence[str], user: str = "") -> set[int]:
     asked = text_key(prompt) if any(map(is_short, keys)) else ""
     few = keys if len(keys) <= MOST_PAIRED else []
     return {_number(user, asked, *some) for some in (keys, *combinations(few, 2))}
+
+
+def source_of(benchmark: Benchmark, *, private: bool = False) -> TrainedOn:
+    """What a model keeps of the data that it was trained on or taught from."""
+    if private:
+        return TrainedOn(benchmark.card.name, "", None)
+    judged = (judgement for user in benchmark.users.values() for judgement in user.judgements)
+    dates = (choice.date for choice in chain[Comparison | Judgement](benchmark.comparisons, judged) if choice.date)
+    return TrainedOn(benchmark.card.name, benchmark.content_hash, max(dates, default=None))
+
+
+def caution(
+    model: str, trained_on: Sequence[TrainedOn], benchmark: Benchmark, items: Sequence[Comparison]
+) -> str | None:
+    """What to know where a model that calls up users by their ids is asked about these items; None where nothing."""
+    if not trained_on:
+        return None
+    last = trained_on[-1]  # whoever it was taught last took the place of whoever had the same id before
+    if (last.content_hash or last.name) in (benchmark.content_hash, benchmark.card.name):
+        return None
+    names = " and ".join(dict.fromkeys(one.name for one in trained_on))
+    told = (
+        f"{model}, user: the model was trained on other data ({names}), and takes every user for whoever had the same "
+        "id there. If these are other people, its numbers say nothing."
+    )
+    until = max((one.until for one in trained_on if one.until), default=None)
+    earlier = sum(not came_before(Post(id="", text="", date=until), item) for item in items if until and item.date)
+    if earlier:
+        told += (
+            f" It has learned from choices up to {until}, and {count(earlier, 'item is', 'items are')} not later, so "
+            "it may know what came afterwards."
+        )
+    return told
 
 
 def is_trained_on(ask: Ask, trained: Collection[int]) -> bool:

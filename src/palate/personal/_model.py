@@ -12,7 +12,16 @@ import numpy as np
 
 from palate.engine import require
 from palate.personal._features import Features
-from palate.personal._files import ModelFile, ModelTensors, is_trained_on, marks, read_model, write_model
+from palate.personal._files import (
+    ModelFile,
+    ModelTensors,
+    TrainedOn,
+    caution,
+    is_trained_on,
+    marks,
+    read_model,
+    write_model,
+)
 from palate.personal._folds import units
 from palate.personal._method import (
     OWN_CHOICE,
@@ -38,7 +47,7 @@ from palate.personal._pairs import (
 )
 from palate.personal._private import PrivacySettings, learn_privately, standardise_publicly
 from palate.personal._tune import inner_splits, tune
-from palate.records import Ask, Comparison, Judgement, PalateError, Rating, User, View, describe_error
+from palate.records import Ask, Benchmark, Comparison, Judgement, PalateError, Rating, User, View, describe_error
 
 if TYPE_CHECKING:
     import torch
@@ -77,6 +86,7 @@ class PersonalModel:
         self._method: Method | None = None
         self._states: dict[str, torch.Tensor] = {}
         self._trained: set[int] = set()
+        self.trained_on: list[TrainedOn] = []
         self.chosen_by: float | None = None
         """The inner score by which the settings were chosen: mean log-likelihood of held-out users' choices."""
 
@@ -175,6 +185,10 @@ class PersonalModel:
         """Drop what is kept of one user; whether there was anything."""
         return self._states.pop(user, None) is not None
 
+    def caution(self, benchmark: Benchmark, items: Sequence[Comparison]) -> str | None:
+        """What to know where it is asked about these items under the view `user`."""
+        return caution(self.name, self.trained_on, benchmark, items)
+
     def bytes_of(self, user: str) -> int:
         """How much is kept of one user."""
         return self._states[user].nbytes if user in self._states else 0
@@ -238,6 +252,7 @@ class PersonalModel:
                 about=self.method.about,
                 seed=self._seed,
                 chosen_by=self.chosen_by,
+                trained_on=self.trained_on,
             ),
             ModelTensors(
                 self.method.shared, self.features.tensors(), list(self._states.values()), sorted(self._trained)
@@ -275,6 +290,7 @@ class PersonalModel:
         self._states = dict(zip(kept.users, tensors.states, strict=True))
         self._trained = set(tensors.trained)
         self.chosen_by = kept.chosen_by
+        self.trained_on = kept.trained_on
         self._try_out()
 
     def _try_out(self) -> None:

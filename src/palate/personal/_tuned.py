@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import msgspec
 
 from palate.engine import Failure, require
-from palate.personal._files import ModelFile, ModelTensors, is_trained_on, marks, read_model, write_model
+from palate.personal._files import (
+    ModelFile,
+    ModelTensors,
+    TrainedOn,
+    caution,
+    is_trained_on,
+    marks,
+    read_model,
+    write_model,
+)
 from palate.personal._lora_classifier import (
     TunedClassifier,
     TunedSettings,
@@ -25,7 +34,7 @@ from palate.personal._lora_classifier import (
 from palate.personal._lora_training import Lesson, Report, Split, inner_split
 from palate.personal._method import OWN_CHOICE
 from palate.personal._pairs import Choice, training_choices
-from palate.records import Ask, Comparison, Judgement, PalateError, Rating, User
+from palate.records import Ask, Benchmark, Comparison, Judgement, PalateError, Rating, User
 
 if TYPE_CHECKING:
     import torch
@@ -56,6 +65,7 @@ class TunedModel(ABC):
         self._states: dict[str, torch.Tensor] = {}
         """What is kept of each user."""
         self._trained: set[int] = set()
+        self.trained_on: list[TrainedOn] = []
         self.chosen_by: float | None = None
         """The score by which training was stopped: mean log-likelihood of held-out users' choices."""
 
@@ -115,6 +125,10 @@ class TunedModel(ABC):
         """Drop what is kept of one user; whether there was anything."""
         return self._states.pop(user, None) is not None
 
+    def caution(self, benchmark: Benchmark, items: Sequence[Comparison]) -> str | None:
+        """What to know where it is asked about these items under the view `user`."""
+        return caution(self.name, self.trained_on, benchmark, items)
+
     def bytes_of(self, user: str) -> int:
         """How much is kept of one user."""
         return self._states[user].nbytes if user in self._states else 0
@@ -152,6 +166,7 @@ class TunedModel(ABC):
             about={"adapter": adapter},
             seed=self.settings.seed,
             chosen_by=self.chosen_by,
+            trained_on=self.trained_on,
         )
         tensors = ModelTensors(self._shared, {}, list(self._states.values()), sorted(self._trained))
         return write_model(Path(folder), kept, tensors)
@@ -172,6 +187,7 @@ class TunedModel(ABC):
         model._states = dict(zip(kept.users, tensors.states, strict=True))
         model._trained = set(tensors.trained)
         model.chosen_by = kept.chosen_by
+        model.trained_on = kept.trained_on
         return model
 
 
