@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import lzma
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -46,3 +48,17 @@ def test_a_receipt_and_a_check_name_folders_behind_links(
     assert b"art-01-a" in (other / "users.jsonl").read_bytes()
     assert any(str(link) in line and "nothing was searched" in line for line in receipt.not_erased)
     assert check_receipt(receipt, "art-01-a", NAMES).not_searched == [str(link)]
+
+
+def test_a_receipt_and_a_check_name_packed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "data"
+    write_benchmark(load_benchmark("mini"), folder)
+    packed = [folder / "older.zip", folder / "older.jsonl.xz"]
+    with zipfile.ZipFile(packed[0], "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(folder / "users.jsonl")
+    packed[1].write_bytes(lzma.compress((folder / "users.jsonl").read_bytes()))
+    receipt = forget("art-01-a", NAMES, data=[folder], keep_answers=True)
+    told = [line for line in receipt.not_erased if "packed" in line]
+    assert len(told) == 2 and all(any(str(file) in line for line in told) for file in packed)
+    assert sorted(check_receipt(receipt, "art-01-a", NAMES).not_searched) == sorted(map(str, packed))

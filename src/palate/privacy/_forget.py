@@ -27,7 +27,7 @@ from palate.privacy._run_folder import (
     shared_samples,
     shown_in_run,
 )
-from palate.privacy._traces import TraceSearch, searched_files, traces_of
+from palate.privacy._traces import TraceSearch, packed_files, searched_files, traces_of
 from palate.records import PalateError, unfinished_erasures
 from palate.runs import Progress, hold_run, open_run, shards_beside
 from palate.storage import (
@@ -69,6 +69,7 @@ KEPT_COPY = (
     "{option} {url}"
 )
 
+PACKED = "{path} is packed, and palate cannot search it: look whether it holds the user"
 TABLES = frozenset([".csv", ".tsv", ".json", ".jsonl", ".parquet"])
 PENDING = "The erasure is written down, and the next palate command finishes it."
 GONE = "{path} was not there any more when an interrupted erasure was finished"
@@ -278,8 +279,10 @@ def _has_items_of(folder: Path, person: Person) -> bool:
 
 def _with_links(place: Place) -> Place:
     path = Path(place.path)
-    linked = linked_files(path) if path.is_dir() and place.kind != "vectors" else []
-    return msgspec.structs.replace(place, left=[*place.left, *linked])
+    if not path.is_dir() or place.kind == "vectors":
+        return place
+    packed = [PACKED.format(path=file) for file in packed_files(path)]
+    return msgspec.structs.replace(place, left=[*place.left, *linked_files(path), *packed])
 
 
 def _with_store(place: Place, kept: Sequence[Path]) -> Place:

@@ -17,6 +17,8 @@ from palate.records import PalateError
 WINDOW = 6
 """Words that are hashed together: six in a row are hardly said twice by chance."""
 _WORD = re.compile(r"\w+")
+_PACKED = (b"PK\x03\x04", b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf", b"Rar!", b"PAR1", b"%PDF")
+"""How zip (also of office programs), xz, bzip2, Zstandard, 7z, RAR, Parquet and PDF begin."""
 _UNLIKE_A_WORD = re.compile(r"[\d_@.\-]")
 ID_FIELDS = frozenset({"id", "user_id", "item", "twin", "group", "users", "user", "stranger", "neighbours"})
 
@@ -54,6 +56,16 @@ def searched_files(folder: Path) -> list[Path]:
     weights = [folder / "policy", folder / "checkpoints"] if (folder / "steps.jsonl").is_file() else []
     files = (file for file in folder.rglob("*") if file.is_file())
     return sorted(file for file in files if not any(file.is_relative_to(place) for place in weights))
+
+
+def packed_files(folder: Path) -> list[Path]:
+    """Archives and compressed files but gzip: what they hold cannot be searched."""
+
+    def is_packed(file: Path) -> bool:
+        with file.open("rb") as stream:
+            return stream.read(8).startswith(_PACKED)
+
+    return [file for file in searched_files(folder) if is_packed(file)]
 
 
 class TraceSearch:
