@@ -219,6 +219,11 @@ def state_of(folder: Path, user: str) -> list[list[float]] | None:
     return state
 
 
+def count_points(folder: Path) -> int:
+    """How many points the shared part has that are features of a training text, or the mean of those of a few."""
+    return sum(len(one) for name, one in read_model(folder)[1].shared.items() if name.split(".")[-1] == "points")
+
+
 def strip_model(folder: Path, out: Path) -> Path:
     """A copy to hand on: the shared part only, with no name, no state and no mark of what it was trained on."""
     if (out / "model.json").exists():

@@ -11,7 +11,7 @@ import msgspec
 
 from palate.data import Pseudonyms, load_benchmark
 from palate.engine import AnswerCache, cache_folder, forget_vectors, text_hash, texts_with_vectors, vectors_folder
-from palate.personal import TUNED, describe_model, erase_users
+from palate.personal import TUNED, count_points, describe_model, erase_users
 from palate.privacy._benchmark_folder import check_folder, erase_from_folder
 from palate.privacy._journal import Journal, erasing, keep, read_journals, sync
 from palate.privacy._person import Person
@@ -44,6 +44,10 @@ from palate.storage import (
 SHARED = (
     "the shared part of {path} was learned from this user's choices too, and a trace of them stays in its numbers "
     "until it is trained again"
+)
+POINTS = (
+    "{path} keeps {count:,} inducing points, which are features of training texts, perhaps of this user's, until it is trained "
+    "again"
 )
 MARKS = "marks of this user's choices may be left in {path}: without --data it is not known which they are"
 AROUND = "the run {run}, which trained {path}, was not searched: it keeps items and ratings; name it with --run"
@@ -395,6 +399,8 @@ def _erase_from_model(folder: Path, person: Person, data: Sequence[Path], *, wri
     if erased.states or erased.marks:
         tally.files = [FileChange(path=str(file), before=before[file], after=sha256(file)) for file in files]
     left = [SHARED.format(path=folder)]
+    if points := count_points(folder):
+        left.append(POINTS.format(path=folder, count=points))
     if not data:
         left.append(MARKS.format(path=folder))
     return tally.place("model", folder, left)
