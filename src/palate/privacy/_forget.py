@@ -46,8 +46,8 @@ SHARED = (
     "until it is trained again"
 )
 POINTS = (
-    "{path} keeps {count:,} inducing points, which are features of training texts, perhaps of this user's, until it is trained "
-    "again"
+    "{path} keeps {count:,} inducing points, which are features of training texts, perhaps of this user's, until it is "
+    "trained again"
 )
 MARKS = "marks of this user's choices may be left in {path}: without --data it is not known which they are"
 AROUND = "the run {run}, which trained {path}, was not searched: it keeps items and ratings; name it with --run"
