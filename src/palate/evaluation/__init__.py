@@ -2,7 +2,7 @@
 
 from palate.evaluation._compare import RunComparison, compare
 from palate.evaluation._document import evaluation_document
-from palate.evaluation._evaluate import EVALUATION, cautioned, default_views, evaluate, rate_comparisons
+from palate.evaluation._evaluate import EVALUATION, default_views, evaluate, rate_comparisons
 from palate.evaluation._findings import is_clear_gain
 from palate.evaluation._items import item_cards, item_rating, outcome_of
 from palate.evaluation._metrics import calibration_of, summarise
@@ -68,7 +68,6 @@ __all__ = [
     "Summary",
     "UserAccuracy",
     "calibration_of",
-    "cautioned",
     "compare",
     "default_views",
     "evaluate",

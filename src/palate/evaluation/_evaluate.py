@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from palate.data import Digests, digest_of
 from palate.engine import CHARACTERS
 from palate.evaluation._document import evaluation_document
@@ -17,7 +15,6 @@ from palate.evaluation._metrics import browsed_with, summarise
 from palate.evaluation._ratings import MOST_BROWSED
 from palate.evaluation._results import Summary
 from palate.evaluation._run import (
-    CAUTION,
     COSTS,
     ITEMS,
     LEDGERS,
@@ -44,6 +41,7 @@ from palate.runs import (
     add_views,
     as_benchmark,
     begin_run,
+    cautioned,
     conclude,
     drawn_places,
     finishing_shard,
@@ -167,20 +165,6 @@ def evaluate(
         report("done", len(writing.keys(RATINGS)), total)
     del benchmark, items, own, some, setup  # the numbers follow from the folder, and need the room
     return conclude(run, EVALUATION, reading)
-
-
-def cautioned(
-    models: Sequence[LoadedModel], views: Sequence[ViewSpec], benchmark: Benchmark, items: Sequence[Comparison]
-) -> list[LoadedModel]:
-    """The models; those that call up users by name, and have something to say of these, with that in their settings."""
-    found = []
-    for one in models:
-        tell = getattr(one.model, "caution", None) if any(spec.shows("user") for spec in views) else None
-        if tell and (told := tell(benchmark, items)):
-            identity = one.settings.identity | {CAUTION: told}
-            one = LoadedModel(msgspec.structs.replace(one.settings, identity=identity), one.model)
-        found.append(one)
-    return found
 
 
 def _tokens(benchmark: Benchmark, items: Sequence[Comparison]) -> int:

@@ -12,7 +12,7 @@ from palate.evaluation._items import Browsed
 from palate.evaluation._paired import differences, gains, over_baseline
 from palate.evaluation._ratings import Ratings, Tally
 from palate.evaluation._results import Calibration, Orders, Result, Summary
-from palate.evaluation._run import CAUTION, COSTS, Settings
+from palate.evaluation._run import COSTS, Settings
 from palate.evaluation._slices import slices, user_accuracies
 from palate.evaluation._warnings import run_warnings, stranger_match
 from palate.report import Finding
@@ -42,9 +42,7 @@ def summarise(run: Run[Settings], *, again: bool = False, resample: Resample = "
     results = _results(ratings, labels, settings.views, resamples)
     found = gains(ratings, labels, settings.views, resamples)
     over = over_baseline(ratings, labels, settings.views, settings.baseline, resamples)
-    cautions = [model.identity[CAUTION] for model in settings.models if CAUTION in model.identity]
-    told = run_warnings(settings.views, ratings, results, found, over)
-    warnings = [Finding("warning", text) for text in (*cautions, *told)]
+    warnings = [Finding("warning", text) for text in run_warnings(settings.views, ratings, results, found, over)]
     summary = Summary(
         **common_fields(
             run,

@@ -20,8 +20,6 @@ from palate.records import Ask, Benchmark, Comparison, Rating, View
 from palate.runs import PARTS, VIEWS, Ledger, ModelSettings, Needs, ViewedSettings, seeded
 from palate.views import ViewSpec
 
-CAUTION = "caution"
-"""Where a model's identity says what a reader has to know of it on these items."""
 Key = tuple[str, str, str, int]
 """A model, a view, an item, and which of the view's strangers."""
 

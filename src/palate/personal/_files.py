@@ -20,7 +20,7 @@ from palate import __version__
 from palate.data import is_short, text_key
 from palate.personal._lora_classifier import ADAPTER
 from palate.personal._private import Spent
-from palate.records import Ask, Benchmark, Comparison, Judgement, PalateError, Post, came_before
+from palate.records import Ask, Benchmark, Comparison, Completion, Judgement, PalateError, Post, came_before
 from palate.report import Finding, count
 from palate.runs import write_whole
 
@@ -123,6 +123,8 @@ def read_model(folder: Path) -> tuple[ModelFile, ModelTensors]:
         trained: list[int] = tensors["trained"].tolist()
     except (LookupError, RuntimeError, TypeError) as error:
         raise PalateError(f"the model in {folder} is damaged ({error}). Copy it again, or train it again") from error
+    if len(set(kept.users)) != len(kept.users):
+        raise PalateError(f"the model in {folder} is damaged: it names a user twice. Copy it again, or train it again")
     if len(states) != len(kept.users):
         raise PalateError(f"the model in {folder} is damaged: {len(kept.users)} users, {len(states)} states")
     return kept, ModelTensors(
@@ -279,7 +281,7 @@ def source_of(benchmark: Benchmark, *, private: bool = False) -> TrainedOn:
 
 
 def caution(
-    model: str, trained_on: Sequence[TrainedOn], benchmark: Benchmark, items: Sequence[Comparison]
+    model: str, trained_on: Sequence[TrainedOn], benchmark: Benchmark, items: Sequence[Comparison | Completion]
 ) -> str | None:
     """What to know where a model that calls up users by their ids is asked about these items; None where nothing."""
     if not trained_on:

@@ -47,7 +47,18 @@ from palate.personal._pairs import (
 )
 from palate.personal._private import PrivacySettings, learn_privately, standardise_publicly
 from palate.personal._tune import inner_splits, tune
-from palate.records import Ask, Benchmark, Comparison, Judgement, PalateError, Rating, User, View, describe_error
+from palate.records import (
+    Ask,
+    Benchmark,
+    Comparison,
+    Completion,
+    Judgement,
+    PalateError,
+    Rating,
+    User,
+    View,
+    describe_error,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -185,7 +196,7 @@ class PersonalModel:
         """Drop what is kept of one user; whether there was anything."""
         return self._states.pop(user, None) is not None
 
-    def caution(self, benchmark: Benchmark, items: Sequence[Comparison]) -> str | None:
+    def caution(self, benchmark: Benchmark, items: Sequence[Comparison | Completion]) -> str | None:
         """What to know where it is asked about these items under the view `user`."""
         return caution(self.name, self.trained_on, benchmark, items)
 

@@ -18,7 +18,6 @@ from palate.evaluation import (
     RatedItem,
     Settings,
     Summary,
-    cautioned,
     rate_comparisons,
     rated_item,
 )
@@ -38,6 +37,7 @@ from palate.runs import (
     Run,
     as_benchmark,
     begin_run,
+    cautioned,
     json_lines,
     load_models,
     no_progress,

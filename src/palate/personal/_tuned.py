@@ -34,7 +34,7 @@ from palate.personal._lora_classifier import (
 from palate.personal._lora_training import Lesson, Report, Split, inner_split
 from palate.personal._method import OWN_CHOICE
 from palate.personal._pairs import Choice, training_choices
-from palate.records import Ask, Benchmark, Comparison, Judgement, PalateError, Rating, User
+from palate.records import Ask, Benchmark, Comparison, Completion, Judgement, PalateError, Rating, User
 
 if TYPE_CHECKING:
     import torch
@@ -125,7 +125,7 @@ class TunedModel(ABC):
         """Drop what is kept of one user; whether there was anything."""
         return self._states.pop(user, None) is not None
 
-    def caution(self, benchmark: Benchmark, items: Sequence[Comparison]) -> str | None:
+    def caution(self, benchmark: Benchmark, items: Sequence[Comparison | Completion]) -> str | None:
         """What to know where it is asked about these items under the view `user`."""
         return caution(self.name, self.trained_on, benchmark, items)
 
