@@ -253,10 +253,10 @@ def import_label_studio(
             if items.setdefault(item.id, item) != item:
                 message = f"{item.id!r} compares other texts, or the same in another order, than an earlier annotation"
                 faults.append(Fault("error", place.file, place.line, "id", message))
-            people.setdefault(annotation.name, Participant(id=pseudonym(annotation.name)))
-            if (annotation.name, item.id) in answered:
+            elif (annotation.name, item.id) in answered:
                 message = f"{item.id!r} has two annotations of one person; keep the one that counts"
                 faults.append(Fault("error", place.file, place.line, "annotations", message))
+            people.setdefault(annotation.name, Participant(id=pseudonym(annotation.name)))
             answered.add((annotation.name, item.id))
             annotated.append((date, item.id, annotation, choice))
     refuse_all(faults)
