@@ -77,9 +77,11 @@ def test_what_it_was_taught_of_a_user_is_not_rated_for_them_by_name(tmp_path: Pa
         return load_personal(folder).rate([ask(taught.prompt, taught.responses, view)])[0].scores is not None
 
     assert not scored(by_name["cat"])
+    shared = ask("Another?", (taught.responses[0], "Something that was never offered to anybody."), by_name["cat"])
+    assert known.rate([shared])[0].scores is None  # a view of judgements would leave out what was taught
     assert scored(by_name["ann"]) and scored(NOBODY)
     erased = erase_users(folder, ["cat"], [(taught.prompt, taught.responses)])
-    assert (erased.states, erased.marks) == (1, 1)
+    assert (erased.states, erased.marks) == (1, 2)
 
 
 def test_marks_of_many_responses_are_few() -> None:

@@ -202,7 +202,9 @@ def test_what_is_kept_of_a_user_is_what_the_model_would_save(
     judgements = BENCHMARK.users["user-0-asks"].judgements
     model.adapt("somebody", judgements)
     grown = (model.save(tmp_path / "with") / "model.safetensors").stat().st_size - without
-    marks = 8 * len(judgements)  # so that it does not rate what it was taught
+    marks = 8 * len(
+        {text for one in judgements for text in one.responses}
+    )  # so that it does not rate what it was taught
     assert grown == pytest.approx(kept + marks, abs=24)  # a length, and where the file's header ends
 
 

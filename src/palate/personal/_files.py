@@ -223,7 +223,14 @@ def state_of(folder: Path, user: str) -> list[list[float]] | None:
 
 def count_points(folder: Path) -> int:
     """How many points the shared part has that are features of a training text, or the mean of those of a few."""
-    return sum(len(one) for name, one in read_model(folder)[1].shared.items() if name.split(".")[-1] == "points")
+    from safetensors import SafetensorError, safe_open
+
+    try:  # also where an erasure broke off between the two files
+        with safe_open(str(folder / "model.safetensors"), "pt") as tensors:
+            names = [name for name in tensors.keys() if name.split(".")[-1] == "points"]  # noqa: SIM118 - it is no dict
+            return sum(int(tensors.get_slice(name).get_shape()[0]) for name in names)
+    except (OSError, SafetensorError) as error:
+        raise PalateError(f"the model in {folder} cannot be read: {error}") from error
 
 
 def strip_model(folder: Path, out: Path) -> Path:
@@ -263,10 +270,12 @@ def marks(prompt: str, responses: Sequence[str], user: str = "") -> set[int]:
 
     They are the same whatever the order, spacing, case and punctuation. What was asked counts only where a response is
     short: whoever has learned which of two long texts is taken knows it whatever was asked. With `user`, the numbers
-    are of what was learned of that user alone.
+    are of what was learned of that user alone, one for each response: views leave out past choices that share one.
     """
     keys = sorted({text_key(response) for response in responses})
     asked = text_key(prompt) if any(map(is_short, keys)) else ""
+    if user:
+        return {_number(user, asked, key) for key in keys}
     few = keys if len(keys) <= MOST_PAIRED else []
     return {_number(user, asked, *some) for some in (keys, *combinations(few, 2))}
 
