@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -119,6 +120,9 @@ def forget(
             return _finish(file, journal, names, progress)
         except PalateError as error:
             raise PalateError(f"{error} {PENDING}") from error
+        except OSError as error:
+            what = error.filename2 or error.filename
+            raise PalateError(f"{what} cannot be written: {error.strerror or error}. {PENDING}") from error
 
 
 def finish_erasures(names: Pseudonyms, progress: Progress | None = None) -> list[Receipt]:
@@ -275,10 +279,11 @@ def _with_neighbours(
 
 
 def _has_items_of(folder: Path, person: Person) -> bool:
-    try:
+    with suppress(PalateError):
         return any(owner in person.ids for _, owner in owners(open_run(folder, check=False)))
-    except PalateError:  # what cannot be read is no run of palate's
-        return False
+    with suppress(PalateError):  # a run of another version, which may hold the person all the same
+        return any(row.get("user_id") in person.ids for row in each_row(folder / "items.jsonl"))
+    return False
 
 
 def _with_links(place: Place) -> Place:
