@@ -168,7 +168,7 @@ class History:
         if not earlier:
             return Visible([], 0)
         offered = self._offered(item)
-        kept = [post for post in earlier if not _tells(text_key(post.text), offered)]
+        kept = [post for post in earlier if not _tells(text_key(post.text), offered.texts.long, offered.narrative)]
         oldest_first = sorted(kept, key=lambda post: (post.date or "", post.sequence or 0))
         return Visible(oldest_first, len(earlier) - len(kept))
 
@@ -187,10 +187,12 @@ class History:
         fields = [field for value in values for field in (value.values() if isinstance(value, dict) else [value])]
         if not any(fields):
             return user, 0
-        offered = self._offered(item)
+        # Not from what is kept of the item: for traits alone, the texts of the benchmark need not be compared.
+        long = [key for key in map(text_key, responses_of(item)) if not is_short(key)]
+        narrative = text_key(item.privileged.narrative or "")
 
         def telling(text: str) -> bool:
-            return _tells(text_key(text), offered)
+            return _tells(text_key(text), long, narrative)
 
         held: list[str] = []
         for value in fields:
@@ -273,10 +275,10 @@ def _short_answers(texts: _Texts, prompt: str, responses: Iterable[str]) -> froz
     return frozenset((question, short) for question in questions(prompt, responses) for short in texts.short)
 
 
-def _tells(post: str, offered: _Offered) -> bool:
-    if any(holds(post, text) for text in offered.texts.long):
+def _tells(post: str, responses: Iterable[str], narrative: str) -> bool:
+    if any(holds(post, text) for text in responses):
         return True
-    return bool(offered.narrative) and (holds(post, offered.narrative) or holds(offered.narrative, post))
+    return bool(narrative) and (holds(post, narrative) or holds(narrative, post))
 
 
 class _Moment(NamedTuple):
