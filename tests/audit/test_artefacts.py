@@ -121,6 +121,20 @@ def test_finds_a_habit_of_position(shown: bool) -> None:
     assert found.position == ("shown" if shown else "file")
 
 
+@pytest.mark.parametrize("planted_order", [True, False])
+def test_finds_prompts_that_list_the_chosen_response_first(planted_order: bool) -> None:
+    draw = random.Random(3)
+
+    def asked(item: Comparison) -> str:
+        other = item.rejected[0]
+        first, second = (item.chosen, other) if planted_order or draw.random() < 0.5 else (other, item.chosen)
+        return f"Which one? A) {first} B) {second}"
+
+    found = find_artefacts([replace(item, prompt=asked(item)) for item in clean()])
+    assert found.told == planted_order
+    assert not planted_order or found.telling[0].feature == "is listed first in the prompt"
+
+
 def test_finds_the_longest_of_four_options() -> None:
     items = []
     for item in clean(responses=4, seed=3):

@@ -115,13 +115,14 @@ def test_leaks_are_counted_one_by_one() -> None:
         User(
             id="cat", posts=(Post(id="1", text="Who WANTS the recipe  without any sugar at all?", date="2024-01-01"),)
         ),
-        User(id="dan", posts=(Post(id="1", text="New.", date="2024-06-01"),)),
+        User(id="dan", posts=(Post(id="1", text="New.", date="2024-06-01"),), values=(later.chosen,)),
     ]
     found = find_leaks(benchmark_of(users, [clean, own, posted, private, later]), None)
     assert found.own_choice == 1
     assert found.response_in_judgements == 2, "the very pair, and one of its texts in another pair"
     assert found.response_in_posts == 1
-    assert found.withheld == 3
+    assert found.response_in_traits == 1
+    assert found.withheld == 4
     assert found.privileged_in_history == 1
     assert found.chosen_elsewhere == 1
     assert found.later_history == 1

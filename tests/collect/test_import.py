@@ -276,6 +276,13 @@ def test_a_task_of_label_studio_that_turns_its_texts_round_is_refused(tmp_path: 
     assert "completed_by is missing" in third
 
 
+def test_two_annotations_of_a_task_by_one_person_are_refused(tmp_path: Path) -> None:
+    twice = [annotation("left", 4, "2026-03-01T11:00:00Z"), annotation("right", 4, "2026-03-02T11:00:00Z")]
+    (tmp_path / "export.json").write_text(json.dumps([task(1, twice)]))
+    with pytest.raises(PalateError, match="'1' has two annotations of one person"):
+        import_label_studio(tmp_path / "export.json", pseudonym=hidden, task="compare")
+
+
 @pytest.mark.parametrize("scale", ["nan", "inf"])
 def test_a_scale_of_potato_that_is_no_number_is_told(scale: str, tmp_path: Path) -> None:
     labels = {"1": {"preference": {"scale_value": scale}}}

@@ -141,3 +141,24 @@ def test_a_fixed_closing_that_makes_answers_alike_is_named(tmp_path: Path) -> No
     assert [fault for fault in check_benchmark(path) if "24 of 24 different responses hold 'thank you" in fault.message]
     path.write_text("\n".join(rows).replace(closing, ""), encoding="utf-8")
     assert not [fault for fault in check_benchmark(path) if "different responses hold" in fault.message]
+
+
+def test_users_who_are_copies_of_others_are_named(tmp_path: Path) -> None:
+    def wrote(*numbers: int) -> list[Row]:
+        return [
+            {"id": f"p{n}", "text": f"Text {n} of a person with quite a lot to say.", "date": "2023"} for n in numbers
+        ]
+
+    people = [user("ann", posts=wrote(1, 2)), user("bob", posts=wrote(3, 4)), user("cem", posts=wrote(4, 5, 6))]
+    items = [row(1), row(2, user_id="bob"), row(3, user_id="cem")]
+    assert said(tmp_path, items, people) == ""
+    copies = [
+        user("dee", posts=wrote(2, 1)),
+        user("eva", posts=wrote(1, 2, 7, 8)),
+        user("hal", posts=wrote(2)),
+        user("fay"),
+        user("gil"),
+    ]
+    items += [row(4 + place, user_id=one["user_id"]) for place, one in enumerate(copies)]
+    found = said(tmp_path, items, [*people, *copies])
+    assert "'dee' (and 1 more): wrote half or more" in found and found.count("warning") == 1

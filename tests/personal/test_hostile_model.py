@@ -119,3 +119,11 @@ def test_settings_that_no_method_has_are_refused(model: Path, settings: dict[str
     file.write_text(json.dumps(json.loads(file.read_text()) | {"settings": settings}))
     with pytest.raises(PalateError, match="is damaged"):
         load_personal(model)
+
+
+def test_a_model_that_names_a_user_twice_is_refused(model: Path) -> None:
+    described = json.loads((model / "model.json").read_bytes())
+    described["users"] = ["ann", "ann"]
+    (model / "model.json").write_text(json.dumps(described))
+    with pytest.raises(PalateError, match="names a user twice"):
+        load_personal(model)

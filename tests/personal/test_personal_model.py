@@ -26,7 +26,9 @@ def model(request: pytest.FixtureRequest, benchmark: Benchmark) -> PersonalModel
 
 
 def ask_of(judgement: Judgement, view: View) -> Ask:
-    return Ask(id="new", prompt=judgement.prompt + " Now.", responses=judgement.responses, view=view)
+    return Ask(
+        id="new", prompt=judgement.prompt, responses=tuple(f"{text} Now." for text in judgement.responses), view=view
+    )
 
 
 def test_it_keeps_the_contract(model: PersonalModel) -> None:

@@ -164,16 +164,24 @@ def test_runs_beside_and_the_table_that_was_measured_are_named(places: dict[str,
     table = json.loads(settings.read_text())
     table["settings"]["benchmark"]["source"] = "prefs.csv"
     settings.write_text(json.dumps(table))
+    older = places["run"].with_name("older")
+    shutil.copytree(places["run"], older)
+    of_another_version = json.loads((older / "settings.json").read_text())
+    of_another_version["settings"]["format"] = 0
+    (older / "settings.json").write_text(json.dumps(of_another_version))
     (places["run"].with_name("torn")).mkdir()
     (places["run"].with_name("torn") / "settings.json").write_text("{")
     told: list[str] = []
     receipt = forget(USER, NAMES, runs=[places["run"]], progress=lambda what, done, total: told.append(what))
-    assert (
-        f"the run {other} holds items of this user, too, and was not searched: name it with --run" in receipt.not_erased
-    )
+    for beside in (other, older):
+        assert (
+            f"the run {beside} holds items of this user, too, and was not searched: name it with --run"
+            in receipt.not_erased
+        )
     [source] = [reason for reason in receipt.not_erased if "brings them back" in reason]
     assert source.startswith(f"prefs.csv, which was measured in {places['run']}, was not changed")
     assert not {"uploading", "writing to the bucket"} & set(told)  # nothing leaves this machine
+    shutil.rmtree(older)
     both = forget(OTHER, NAMES, runs=[places["run"], other], dry_run=True)
     assert not any("was not searched" in reason for reason in both.not_erased)
 

@@ -216,3 +216,21 @@ class TestBudget:
     def test_a_budget_that_cannot_be_read(self, text: str) -> None:
         with pytest.raises(PalateError, match="words:300"):
             parse_budget(text)
+
+
+@pytest.mark.parametrize("view", ["demographics", "values", "demographics+values"])
+@pytest.mark.parametrize("whose", ["", "swapped:"])
+def test_demographics_and_values_that_hold_a_response_are_not_shown(view: str, whose: str) -> None:
+    chosen, other = (
+        "Boil the kettle, warm the pot, and wait a while.",
+        "Take the train into town and have coffee there.",
+    )
+    told = {"bio": f"Somebody who says: {chosen}", "region": "north", "likes": [chosen, "tea"]}
+    people = [User(id=name, demographics=dict(told), values=("calm", f"{chosen.upper()}")) for name in ("ann", "bob")]
+    asked = Comparison(id="q", user_id="ann", prompt="How do I start?", responses=(chosen, other), preferred=0)
+    shown = build(benchmark(people, [asked]), whose + view)
+    words = "\n".join(part.text for part in shown.parts).lower()
+    assert "kettle" not in words
+    assert ("north" in words and "tea" in words) == ("demographics" in view)
+    assert ("calm" in words) == ("values" in view)
+    assert shown.withheld == 2 * ("demographics" in view) + ("values" in view)

@@ -75,6 +75,20 @@ def test_accents_are_the_same_whether_they_are_characters_of_their_own_or_not(te
     assert apart != text and shown(choice(apart, "Something else that was said."), item=item).withheld == 1
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "\u200b".join(LONG),
+        LONG.replace("e", "e\u00ad"),
+        "\ufeff" + LONG.replace(" ", " \u2060"),
+        "".join(chr(ord(letter) + 0xFEE0) if letter.isalpha() else letter for letter in LONG),
+    ],
+)
+def test_characters_that_nobody_sees_and_wide_letters_make_no_other_text(written: str) -> None:
+    item = Comparison(id="q", user_id="ann", prompt="Bread?", responses=(LONG, OTHER), preferred=0)
+    assert written != LONG and shown(choice(written, "Something else that was said."), item=item).withheld == 1
+
+
 def test_unknown_words_of_a_text_from_elsewhere_count_as_different() -> None:
     known = SameTexts([LONG])
     strange = " ".join(f"new{place}" for place in range(90))

@@ -316,6 +316,7 @@ def _leaks(audit: BenchmarkAudit) -> Section:
         ("the history holds the same choice", leaks.own_choice),
         ("an earlier judgement holds a response, or nearly", leaks.response_in_judgements),
         ("an earlier post holds a response or the narrative", leaks.response_in_posts),
+        ("demographics or values hold a response", leaks.response_in_traits),
         ("the history repeats a private sentence", leaks.privileged_in_history),
         ("the same text was chosen among other responses", leaks.chosen_elsewhere),
         ("some history is of the same date or later", leaks.later_history),

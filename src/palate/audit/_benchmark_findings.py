@@ -389,13 +389,14 @@ def _leaks(audit: BenchmarkAudit) -> Iterator[Finding]:
             "Harmless where the private text quotes the history; otherwise take these texts out of the history.",
         )
     for number, what in (
-        (leaks.response_in_judgements, "judgement of the user holds one of the responses"),
-        (leaks.response_in_posts, "post of the user holds one of the responses or the private narrative"),
+        (leaks.response_in_judgements, "an earlier judgement of the user holds one of the responses"),
+        (leaks.response_in_posts, "an earlier post of the user holds one of the responses or the private narrative"),
+        (leaks.response_in_traits, "what is known of the user, demographics or values, holds one of the responses"),
     ):
         if number:
             yield Finding(
                 "warning" if number > RARE_LEAKS * audit.items else "note",
-                f"In {number:,} {share} an earlier {what}, or nearly: whoever is shown it is told the answer.",
+                f"In {number:,} {share} {what}, or nearly: whoever is shown it is told the answer.",
                 "palate's views leave it out; other tools may not. Build the history from other texts.",
             )
     if leaks.chosen_elsewhere:

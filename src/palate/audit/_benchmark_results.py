@@ -170,8 +170,10 @@ class Leaks(msgspec.Struct, frozen=True, kw_only=True):
     """An earlier judgement of the user holds one of the responses, or nearly: those of `own_choice`, and others."""
     response_in_posts: int
     """An earlier post of the user holds one of the responses or the private narrative, or nearly."""
+    response_in_traits: int
+    """Demographics or values of the user hold one of the responses or the private narrative, or nearly."""
     withheld: int
-    """Judgements and posts that views leave out for that, counted again for every comparison."""
+    """Judgements, posts, demographics and values that views leave out for that, counted again for every comparison."""
     privileged_in_history: int
     """What views show of the earlier history holds a sentence of the item's private narrative or rubric."""
     chosen_elsewhere: int

@@ -174,6 +174,8 @@ def _form(
     items: Sequence[Comparison], texts: Sequence[Sequence[str]], positions: Sequence[Sequence[int]] | None
 ) -> tuple[list[str], Floats]:
     rows = []
+    listed = [[item.prompt.find(text) for text in item.responses] for item in items]
+    lists = sum(min(places) >= 0 for places in listed) >= _FEWEST
     for place, (item, responses) in enumerate(zip(items, texts, strict=True)):
         asked = {token.lower() for token in _TOKEN.findall(item.prompt)}
         lengths = [len(text) for text in responses]
@@ -181,6 +183,9 @@ def _form(
             row = _shape(text, asked)
             row["is the longest"] = float(lengths[number] == max(lengths))
             row["is the shortest"] = float(lengths[number] == min(lengths))
+            if lists:
+                places = listed[place]
+                row["is listed first in the prompt"] = float(0 <= min(places) == places[number])
             if positions is not None:
                 where = positions[place][number]
                 row["stands first"] = float(where == 0)

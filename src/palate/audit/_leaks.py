@@ -28,7 +28,7 @@ def find_leaks(benchmark: Benchmark, progress: Progress | None) -> Leaks:
     pasts = {user.id: _past(user, ids) for user in benchmark.users.values()}
     chosen = _chosen_among(benchmark)
     history = History(benchmark)
-    own = in_judgements = in_posts = withheld = private = elsewhere = later = 0
+    own = in_judgements = in_posts = in_traits = withheld = private = elsewhere = later = 0
     for done, item in enumerate(benchmark.comparisons):
         user, past = benchmark.users[item.user_id], pasts[item.user_id]
         own += any(came_before(one, item) for one in past.judged.get(frozenset(item.responses), ()))
@@ -37,7 +37,9 @@ def find_leaks(benchmark: Benchmark, progress: Progress | None) -> Leaks:
         judgements, posts = history.judgements(user, item), history.posts(user, item)
         in_judgements += judgements.withheld > 0
         in_posts += posts.withheld > 0
-        withheld += judgements.withheld + posts.withheld
+        traits = history.traits(user, item)[1]
+        in_traits += traits > 0
+        withheld += judgements.withheld + posts.withheld + traits
         private += _privileged_in_history(posts.events, judgements.events, item)
         if progress and done % 200 == 0:
             progress("looking for leaks", done, len(benchmark.comparisons))
@@ -45,6 +47,7 @@ def find_leaks(benchmark: Benchmark, progress: Progress | None) -> Leaks:
         own_choice=own,
         response_in_judgements=in_judgements,
         response_in_posts=in_posts,
+        response_in_traits=in_traits,
         withheld=withheld,
         privileged_in_history=private,
         chosen_elsewhere=elsewhere,

@@ -131,5 +131,7 @@ def _show_checked(checked: Checked) -> None:
         console.print(f"{one.path}: the id {one.ids} times, words of the user {one.texts} times")
     for path in checked.missing:
         console.print(f"{path}: not there any more")
+    for path in checked.not_searched:
+        console.print(f"{path}: a packed file or a link to a folder, in which nothing was searched")
     verdict = "nothing of the user was found" if checked.clean else "the user is still there, or there again"
     console.print(f"{checked.files:,} files searched: {verdict}")

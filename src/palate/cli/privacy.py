@@ -81,10 +81,16 @@ def strip(model: Path, out: Path, /) -> None:
     out
         Where to write the copy.
     """
-    from palate.personal import strip_model
+    from palate.personal import count_points, strip_model
     from palate.runs import find_in_run
 
-    print(printable(f"{strip_model(find_in_run(model), out)}: the shared part only; it knows nobody by name"))  # noqa: T201
+    written = strip_model(find_in_run(model), out)
+    print(printable(f"{written}: the shared part only; it knows nobody by name"))  # noqa: T201
+    if points := count_points(written):
+        print(  # noqa: T201
+            f"Its {points:,} inducing points are features of training texts, many of them of one text alone. Whoever "
+            "has such a text can tell that it was there: share a model of another method where that matters."
+        )
 
 
 def _show(leaks: list[Leak], console: Console) -> None:

@@ -231,6 +231,7 @@ def import_label_studio(
     items: dict[str, Item] = {}
     people: dict[str, Participant] = {}
     annotated: list[tuple[str, str, _Annotation, int]] = []
+    answered: set[tuple[str, str]] = set()
     cancelled = without = 0
     for exported, place in _label_studio_tasks(file, faults):
         for annotation in exported.annotations:
@@ -252,7 +253,11 @@ def import_label_studio(
             if items.setdefault(item.id, item) != item:
                 message = f"{item.id!r} compares other texts, or the same in another order, than an earlier annotation"
                 faults.append(Fault("error", place.file, place.line, "id", message))
+            elif (annotation.name, item.id) in answered:
+                message = f"{item.id!r} has two annotations of one person; keep the one that counts"
+                faults.append(Fault("error", place.file, place.line, "annotations", message))
             people.setdefault(annotation.name, Participant(id=pseudonym(annotation.name)))
+            answered.add((annotation.name, item.id))
             annotated.append((date, item.id, annotation, choice))
     refuse_all(faults)
     if not annotated:

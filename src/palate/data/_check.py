@@ -20,6 +20,8 @@ from palate.records import Benchmark, Comparison, Judgement, Post, Privileged, c
 SIGNIFICANT = 0.001
 LONGER_SHARE = 0.55
 FEWEST_WORDS = 6
+FEWEST_COPIED = 8
+"""Words of a text that two people hardly write alike."""
 COMMON_SHARE, FEWEST_ALIKE = 0.2, 5
 """A phrase is named as a fixed one where this part of the different responses, and at least this many, hold it."""
 
@@ -80,6 +82,26 @@ def _people(draft: BenchmarkDraft) -> Iterator[Fault]:
     if len(draft.users) == 1:
         message = "there is only one user, so nothing tells what is personal from what everybody likes"
         yield warning(draft.users[0][1], None, message)
+
+
+def _copies(draft: BenchmarkDraft) -> Iterator[Fault]:
+    """Users at least half of whose longer posts and reasons, and two of them, somebody earlier has written, too."""
+    authors: dict[str, list[str]] = {}
+    copies = []
+    for user, place in draft.users:
+        texts = (*(post.text for post in user.posts), *(one.reason for one in user.judgements if one.reason))
+        wrote = {key for key in map(text_key, texts) if key.count(" ") >= FEWEST_COPIED - 1}
+        shared = Counter(author for key in wrote for author in authors.get(key, ()))
+        if 2 * max(shared.values(), default=0) >= max(4, len(wrote)):  # one alone may be a phrase of many
+            copies.append((user.id, place))  # of many copies the first alone is an author, so this takes no longer
+            continue
+        for key in wrote:
+            authors.setdefault(key, []).append(user.id)
+    message = (
+        "wrote half or more of their posts and reasons word for word like an earlier user: if they are one person, "
+        "intervals are too narrow, and strangers are not strangers"
+    )
+    yield from gathered(copies, None, message)
 
 
 def _responses(draft: BenchmarkDraft) -> Iterator[Fault]:
@@ -206,9 +228,11 @@ def _answers_in_history(draft: BenchmarkDraft) -> Iterator[Fault]:
     )
     judged = [(item.id, place) for item, place in items if history.withheld_judgements(users[item.user_id], item)]
     posted = [(item.id, place) for item, place in items if history.posts(users[item.user_id], item).withheld]
+    known = [(item.id, place) for item, place in items if history.traits(users[item.user_id], item)[1]]
     for found, holds in (
         (judged, "an earlier judgement of the user holds one of its responses"),
         (posted, "an earlier post of the user holds one of its responses or its private narrative"),
+        (known, "demographics or values of the user hold one of its responses"),
     ):
         message = (
             f"{holds}, or nearly ({len(found):,} of {len(items):,} items); views leave it out, other tools may not"
@@ -269,6 +293,7 @@ _RULES = (
     _people,
     _responses,
     _repeated_choices,
+    _copies,
     _twins,
     _late_history,
     _private_facts,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from sys import intern
@@ -21,6 +21,7 @@ Item = Comparison | Completion
 Event = TypeVar("Event", Post, Judgement)
 
 
+TRAITS = ("demographics", "values")
 MOST_KEPT = 20_000
 """Items whose texts are kept in mind: a server may be asked about any number."""
 LONGEST_KEPT = 50_000
@@ -167,7 +168,7 @@ class History:
         if not earlier:
             return Visible([], 0)
         offered = self._offered(item)
-        kept = [post for post in earlier if not _tells(text_key(post.text), offered)]
+        kept = [post for post in earlier if not _tells(text_key(post.text), offered.texts.long, offered.narrative)]
         oldest_first = sorted(kept, key=lambda post: (post.date or "", post.sequence or 0))
         return Visible(oldest_first, len(earlier) - len(kept))
 
@@ -179,6 +180,32 @@ class History:
         telling, earlier = past.telling(self._offered(item)), past.earlier(item)
         kept = [user.judgements[place] for place in earlier if place not in telling]
         return Visible(kept, len(earlier) - len(kept))
+
+    def traits(self, user: User, item: Item, kinds: Collection[str] = TRAITS) -> tuple[User, int]:
+        """The user without those demographics and values that hold a text of the item, and how many these are."""
+        values = [getattr(user, kind) for kind in TRAITS if kind in kinds]
+        fields = [field for value in values for field in (value.values() if isinstance(value, dict) else [value])]
+        if not any(fields):
+            return user, 0
+        # Not from what is kept of the item: for traits alone, the texts of the benchmark need not be compared.
+        long = [key for key in map(text_key, responses_of(item)) if not is_short(key)]
+        narrative = text_key(item.privileged.narrative or "")
+
+        def telling(text: str) -> bool:
+            return _tells(text_key(text), long, narrative)
+
+        held: list[str] = []
+        for value in fields:
+            held += filter(telling, [value] if isinstance(value, str) else value)
+        if not held:
+            return user, 0
+        kept = {
+            name: value if isinstance(value, str) else [one for one in value if one not in held]
+            for name, value in user.demographics.items()
+            if value not in held
+        }
+        stated = tuple(one for one in user.values if one not in held)
+        return replace(user, demographics={name: one for name, one in kept.items() if one}, values=stated), len(held)
 
     def withheld_judgements(self, user: User, item: Item) -> int:
         """How many of the user's earlier judgements hold a text of the item."""
@@ -248,10 +275,10 @@ def _short_answers(texts: _Texts, prompt: str, responses: Iterable[str]) -> froz
     return frozenset((question, short) for question in questions(prompt, responses) for short in texts.short)
 
 
-def _tells(post: str, offered: _Offered) -> bool:
-    if any(holds(post, text) for text in offered.texts.long):
+def _tells(post: str, responses: Iterable[str], narrative: str) -> bool:
+    if any(holds(post, text) for text in responses):
         return True
-    return bool(offered.narrative) and (holds(post, offered.narrative) or holds(offered.narrative, post))
+    return bool(narrative) and (holds(post, narrative) or holds(narrative, post))
 
 
 class _Moment(NamedTuple):

@@ -42,6 +42,8 @@ Numbers = NDArray[np.int64]
 _ALONE = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 """Characters of scripts without spaces, each of which counts as a word, also right after a Latin word or a number."""
 _WORD = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}]+")
+_UNSEEN = re.compile(r"[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
+"""Characters that nobody sees, such as soft hyphens and spaces without width; copies from web pages hold them."""
 _STEP, _TEXT_STEP = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
 _LOW, _ONE = 2**32 - 1, np.int32(1)
 _COMMON = 500
@@ -74,7 +76,8 @@ def _remembered_key(text: str) -> str:
 
 
 def _key(text: str) -> str:
-    text = unicodedata.normalize("NFC", text)  # an accent is one character or two, depending on who wrote the file
+    # An accent is one character or two, and a letter wide or not, depending on who wrote the file.
+    text = _UNSEEN.sub("", unicodedata.normalize("NFKC", text))
     return " ".join(_WORD.findall(text.casefold())) or " ".join(text.split())
 
 

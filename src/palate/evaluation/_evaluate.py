@@ -41,6 +41,7 @@ from palate.runs import (
     add_views,
     as_benchmark,
     begin_run,
+    cautioned,
     conclude,
     drawn_places,
     finishing_shard,
@@ -132,8 +133,8 @@ def evaluate(
             f"{benchmark.card.name} has no comparisons to rate"
             + (f", only {len(benchmark.completions)} completions" if benchmark.completions else "")
         )
-    models = load_models(reward_models)
     specs = resolve_views(views or default_views(benchmark), strangers=strangers)
+    models = cautioned(load_models(reward_models), specs, benchmark, items)
     setup = set_up(benchmark, items, specs, retriever=retriever, writer=writer, budget=budget, limit=limit, seed=seed)
     settings = Settings(**setup.settings, models=[model.settings for model in models], views=specs)
     own = shard_items(items, share)

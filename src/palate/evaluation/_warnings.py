@@ -60,7 +60,7 @@ def _withheld(spec: ViewSpec, shown: Shown, items: int) -> list[str]:
     if not withheld.any() or not spec.is_profile:
         return []
     return [
-        f"{spec.name}: for {np.count_nonzero(withheld)} of {items} items, history that holds a text of the item, or "
+        f"{spec.name}: for {np.count_nonzero(withheld)} of {items} items, what holds a text of the item, or "
         f"nearly, was left out ({count(int(withheld.sum()), 'piece')}): it could tell the answer."
     ]
 

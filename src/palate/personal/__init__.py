@@ -5,6 +5,7 @@ from palate.personal._features import Features
 from palate.personal._files import (
     ErasedFromModel,
     count_marks,
+    count_points,
     describe_model,
     erase_users,
     findings_on_models,
@@ -69,6 +70,7 @@ __all__ = [
     "accuracy_lines",
     "adapt_users",
     "count_marks",
+    "count_points",
     "curve_svg",
     "describe_model",
     "epsilons",

@@ -9,6 +9,7 @@ import hashlib
 import shutil
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,11 @@ import msgspec
 import numpy as np
 
 from palate import __version__
+from palate.data import is_short, text_key
 from palate.personal._lora_classifier import ADAPTER
 from palate.personal._private import Spent
-from palate.records import PalateError
-from palate.report import Finding
+from palate.records import Ask, Benchmark, Comparison, Completion, Judgement, PalateError, Post, came_before
+from palate.report import Finding, count
 from palate.runs import write_whole
 
 if TYPE_CHECKING:
@@ -27,6 +29,18 @@ if TYPE_CHECKING:
 
 
 FORMAT = 1
+MOST_PAIRED = 32
+"""Responses of a choice of which every two are known again; of more, only all together."""
+
+
+class TrainedOn(msgspec.Struct, frozen=True):
+    """Data from which a model knows its users by name."""
+
+    name: str
+    content_hash: str
+    """Empty where the model is private: it would tell whoever has all of the data but one user who that was."""
+    until: str | None
+    """The date of the latest choice."""
 
 
 class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +55,7 @@ class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
     about: dict[str, object]
     seed: int
     chosen_by: float | None
+    trained_on: list[TrainedOn] = []
     palate: str = __version__
     format: int = FORMAT
 
@@ -108,6 +123,8 @@ def read_model(folder: Path) -> tuple[ModelFile, ModelTensors]:
         trained: list[int] = tensors["trained"].tolist()
     except (LookupError, RuntimeError, TypeError) as error:
         raise PalateError(f"the model in {folder} is damaged ({error}). Copy it again, or train it again") from error
+    if len(set(kept.users)) != len(kept.users):
+        raise PalateError(f"the model in {folder} is damaged: it names a user twice. Copy it again, or train it again")
     if len(states) != len(kept.users):
         raise PalateError(f"the model in {folder} is damaged: {len(kept.users)} users, {len(states)} states")
     return kept, ModelTensors(
@@ -140,7 +157,14 @@ def erase_users(
             return ErasedFromModel(states=erased_before, marks=0, method=left.method, features=left.features)
         write_whole(folder / "model.json", msgspec.json.format(msgspec.json.encode(left), indent=2) + b"\n")
     kept, tensors = read_model(folder)
-    gone = {mark(prompt, responses) for prompt, responses in choices}
+    gone = {
+        one
+        for prompt, responses in choices
+        for one in (
+            _as_written(prompt, responses),
+            *(m for user in ("", *users) for m in marks(prompt, responses, user)),
+        )
+    }
     trained = [one for one in tensors.trained if one not in gone]
     staying = [place for place, name in enumerate(kept.users) if name not in users]
     erased = ErasedFromModel(
@@ -197,6 +221,18 @@ def state_of(folder: Path, user: str) -> list[list[float]] | None:
     return state
 
 
+def count_points(folder: Path) -> int:
+    """How many points the shared part has that are features of a training text, or the mean of those of a few."""
+    from safetensors import SafetensorError, safe_open
+
+    try:  # also where an erasure broke off between the two files
+        with safe_open(str(folder / "model.safetensors"), "pt") as tensors:
+            names = [name for name in tensors.keys() if name.split(".")[-1] == "points"]  # noqa: SIM118 - it is no dict
+            return sum(int(tensors.get_slice(name).get_shape()[0]) for name in names)
+    except (OSError, SafetensorError) as error:
+        raise PalateError(f"the model in {folder} cannot be read: {error}") from error
+
+
 def strip_model(folder: Path, out: Path) -> Path:
     """A copy to hand on: the shared part only, with no name, no state and no mark of what it was trained on."""
     if (out / "model.json").exists():
@@ -204,7 +240,9 @@ def strip_model(folder: Path, out: Path) -> Path:
     kept, tensors = read_model(folder)
     if (folder / ADAPTER).is_dir():
         shutil.copytree(folder / ADAPTER, out / ADAPTER, dirs_exist_ok=True)
-    return write_model(out, msgspec.structs.replace(kept, users=[]), replace(tensors, states=[], trained=[]))
+    return write_model(
+        out, msgspec.structs.replace(kept, users=[], trained_on=[]), replace(tensors, states=[], trained=[])
+    )
 
 
 def _broken_off(folder: Path, users: Collection[str]) -> tuple[ModelFile, int] | None:
@@ -227,7 +265,67 @@ def _broken_off(folder: Path, users: Collection[str]) -> tuple[ModelFile, int] |
     return msgspec.structs.replace(kept, users=staying), len(kept.users) - len(staying)
 
 
-def mark(prompt: str, responses: Sequence[str]) -> int:
-    """A number for a choice, whatever the order of its responses."""
-    words = "\x00".join([prompt, *sorted(responses)]).encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.sha256(words).digest()[:8], "big", signed=True)
+def marks(prompt: str, responses: Sequence[str], user: str = "") -> set[int]:
+    """Numbers by which a choice is known again: of its responses together, and of every two of them.
+
+    They are the same whatever the order, spacing, case and punctuation. What was asked counts only where a response is
+    short: whoever has learned which of two long texts is taken knows it whatever was asked. With `user`, the numbers
+    are of what was learned of that user alone, one for each response: views leave out past choices that share one.
+    """
+    keys = sorted({text_key(response) for response in responses})
+    asked = text_key(prompt) if any(map(is_short, keys)) else ""
+    if user:
+        return {_number(user, asked, key) for key in keys}
+    few = keys if len(keys) <= MOST_PAIRED else []
+    return {_number(user, asked, *some) for some in (keys, *combinations(few, 2))}
+
+
+def source_of(benchmark: Benchmark, *, private: bool = False) -> TrainedOn:
+    """What a model keeps of the data that it was trained on or taught from."""
+    if private:
+        return TrainedOn(benchmark.card.name, "", None)
+    judged = (judgement for user in benchmark.users.values() for judgement in user.judgements)
+    dates = (choice.date for choice in chain[Comparison | Judgement](benchmark.comparisons, judged) if choice.date)
+    return TrainedOn(benchmark.card.name, benchmark.content_hash, max(dates, default=None))
+
+
+def caution(
+    model: str, trained_on: Sequence[TrainedOn], benchmark: Benchmark, items: Sequence[Comparison | Completion]
+) -> str | None:
+    """What to know where a model that calls up users by their ids is asked about these items; None where nothing."""
+    if not trained_on:
+        return None
+    last = trained_on[-1]  # whoever it was taught last took the place of whoever had the same id before
+    if (last.content_hash or last.name) in (benchmark.content_hash, benchmark.card.name):
+        return None
+    names = " and ".join(dict.fromkeys(one.name for one in trained_on))
+    told = (
+        f"{model}, user: the model was trained on other data ({names}), and takes every user for whoever had the same "
+        "id there. If these are other people, its numbers say nothing."
+    )
+    until = max((one.until for one in trained_on if one.until), default=None)
+    earlier = sum(not came_before(Post(id="", text="", date=until), item) for item in items if until and item.date)
+    if earlier:
+        told += (
+            f" It has learned from choices up to {until}, and {count(earlier, 'item is', 'items are')} not later, so "
+            "it may know what came afterwards."
+        )
+    return told
+
+
+def is_trained_on(ask: Ask, trained: Collection[int]) -> bool:
+    """Whether a model with these marks has learned from the choice that it is asked about."""
+    found = marks(ask.prompt, ask.responses) | {_as_written(ask.prompt, ask.responses)}
+    if ask.view.by_name and ask.view.user_id:
+        found |= marks(ask.prompt, ask.responses, ask.view.user_id)
+    return not found.isdisjoint(trained)
+
+
+def _as_written(prompt: str, responses: Sequence[str]) -> int:
+    """What models of older versions keep of a choice."""
+    return _number(prompt, *sorted(responses))
+
+
+def _number(*words: str) -> int:
+    digest = hashlib.sha256("\x00".join(words).encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)

@@ -102,13 +102,15 @@ class LoraModel(TunedModel):
         """
         if isinstance(user, str):
             user = User(id=user)
-        parts = remembered(user, choices_of(user, judgements), self.settings)
+        choices = choices_of(user, judgements)
+        parts = remembered(user, choices, self.settings)
         if not parts:
             raise PalateError(
                 f"nothing is known of user {user.id!r} that {self.name} could read; it reads judgements, posts, "
                 "demographics and values"
             )
         self._states[user.id] = _as_bytes(parts)
+        self._taught(user.id, choices)
         return self
 
     def can_learn(self, user: User) -> bool:

@@ -118,8 +118,9 @@ METHODS: Registry[type] = Registry(
 )
 """Impersonal first: it is the one to beat."""
 OWN_CHOICE = (
-    "the model was trained on this very choice, so its rating would say nothing: the report of its training has how it "
-    "does on choices it had not seen, and other choices can be asked about"
+    "the model was trained on this very choice, or taught one of this user's with a text of it, so its rating would "
+    "say nothing: the report of its training has how it does on choices it had not seen, and other choices can be "
+    "asked about"
 )
 TUNED = ("lora", "user-tokens")
 """Methods that tune a language model instead of standing on frozen features; see `TunedModel`."""

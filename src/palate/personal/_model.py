@@ -12,7 +12,16 @@ import numpy as np
 
 from palate.engine import require
 from palate.personal._features import Features
-from palate.personal._files import ModelFile, ModelTensors, mark, read_model, write_model
+from palate.personal._files import (
+    ModelFile,
+    ModelTensors,
+    TrainedOn,
+    caution,
+    is_trained_on,
+    marks,
+    read_model,
+    write_model,
+)
 from palate.personal._folds import units
 from palate.personal._method import (
     OWN_CHOICE,
@@ -38,7 +47,18 @@ from palate.personal._pairs import (
 )
 from palate.personal._private import PrivacySettings, learn_privately, standardise_publicly
 from palate.personal._tune import inner_splits, tune
-from palate.records import Ask, Comparison, Judgement, PalateError, Rating, User, View, describe_error
+from palate.records import (
+    Ask,
+    Benchmark,
+    Comparison,
+    Completion,
+    Judgement,
+    PalateError,
+    Rating,
+    User,
+    View,
+    describe_error,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -77,6 +97,7 @@ class PersonalModel:
         self._method: Method | None = None
         self._states: dict[str, torch.Tensor] = {}
         self._trained: set[int] = set()
+        self.trained_on: list[TrainedOn] = []
         self.chosen_by: float | None = None
         """The inner score by which the settings were chosen: mean log-likelihood of held-out users' choices."""
 
@@ -125,7 +146,9 @@ class PersonalModel:
             learn_privately(self._method, pairs, privacy)
         personal = bool(self._kind.uses)
         self._states = dict(zip(pairs.users, self._method.users(known), strict=True)) if personal else {}
-        self._trained = set() if privacy else {mark(choice.prompt, choice.responses) for choice in flat}
+        self._trained = set()
+        if privacy is None:
+            self._trained.update(*(marks(choice.prompt, choice.responses) for choice in flat))
         return self
 
     def choose(self, comparisons: Sequence[Comparison], users: Mapping[str, User]) -> MethodSettings:
@@ -154,11 +177,14 @@ class PersonalModel:
         if isinstance(user, str):
             user = User(id=user)
         posts = [post.text for post in user.posts]
-        known = know(choices_of(user, judgements), posts, fields_of(user), self.features, self._kind.uses)
+        choices = choices_of(user, judgements)
+        known = know(choices, posts, fields_of(user), self.features, self._kind.uses)
         if known.nothing:
             needed = " or ".join(sorted(self._kind.uses)) or "nothing: it is impersonal"
             raise PalateError(f"nothing is known of user {user.id!r} that {self.name} could use; it uses {needed}")
         self._states[user.id] = self.method.user(known)
+        if "judgements" in self._kind.uses:
+            self._trained.update(*(marks(choice.prompt, choice.responses, user.id) for choice in choices))
         return self
 
     def can_learn(self, user: User) -> bool:
@@ -169,6 +195,10 @@ class PersonalModel:
     def forget(self, user: str) -> bool:
         """Drop what is kept of one user; whether there was anything."""
         return self._states.pop(user, None) is not None
+
+    def caution(self, benchmark: Benchmark, items: Sequence[Comparison | Completion]) -> str | None:
+        """What to know where it is asked about these items under the view `user`."""
+        return caution(self.name, self.trained_on, benchmark, items)
 
     def bytes_of(self, user: str) -> int:
         """How much is kept of one user."""
@@ -204,7 +234,7 @@ class PersonalModel:
     def _rating(self, ask: Ask, rows: torch.Tensor, state: torch.Tensor, note: str | None) -> Rating:
         import torch
 
-        if mark(ask.prompt, ask.responses) in self._trained:
+        if is_trained_on(ask, self._trained):
             return Rating(unscored=OWN_CHOICE)
         scores = self.method.reward(rows, state).double()
         return Rating(scores=scores.tolist(), probabilities=torch.softmax(scores, 0).tolist(), note=note)
@@ -233,6 +263,7 @@ class PersonalModel:
                 about=self.method.about,
                 seed=self._seed,
                 chosen_by=self.chosen_by,
+                trained_on=self.trained_on,
             ),
             ModelTensors(
                 self.method.shared, self.features.tensors(), list(self._states.values()), sorted(self._trained)
@@ -270,6 +301,7 @@ class PersonalModel:
         self._states = dict(zip(kept.users, tensors.states, strict=True))
         self._trained = set(tensors.trained)
         self.chosen_by = kept.chosen_by
+        self.trained_on = kept.trained_on
         self._try_out()
 
     def _try_out(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from palate.personal._features import Features
-from palate.personal._files import describe_model
+from palate.personal._files import describe_model, source_of
 from palate.personal._folds import Fold
 from palate.personal._lora import LoraModel
 from palate.personal._lora_classifier import LoraSettings, base_fingerprint
@@ -138,6 +138,8 @@ def load_personal(folder: str | Path, *, method: str | None = None) -> TrainedMo
 
 def adapt_users(model: TrainedModel, benchmark: Benchmark, user: str | None = None) -> TrainedModel:
     """Adapt a model to one user of a benchmark, or to all of whom something is known."""
+    source = source_of(benchmark)
+    model.trained_on = [*(one for one in model.trained_on if one != source), source]
     if user is not None:
         if user not in benchmark.users:
             raise PalateError(f"{benchmark.card.name} has no user {user!r}")

@@ -11,8 +11,18 @@ import msgspec
 
 from palate import __version__
 from palate.engine import at_work
-from palate.evaluation import COSTS, EVALUATION, RATINGS, RatedItem, Settings, Summary, rate_comparisons, rated_item
+from palate.evaluation import (
+    COSTS,
+    EVALUATION,
+    RATINGS,
+    RatedItem,
+    Settings,
+    Summary,
+    rate_comparisons,
+    rated_item,
+)
 from palate.personal._costs import measure_cost
+from palate.personal._files import source_of
 from palate.personal._folds import LATER, Fold, make_folds
 from palate.personal._method import MethodSettings
 from palate.personal._pairs import labelled
@@ -27,6 +37,7 @@ from palate.runs import (
     Run,
     as_benchmark,
     begin_run,
+    cautioned,
     json_lines,
     load_models,
     no_progress,
@@ -96,7 +107,7 @@ def train(
             )
     _check_curve(users_curve, protocol, min(len(_drawn_users(fold, seed)) for fold in split))
     specs = resolve_views(views or _views(benchmark, protocol, cold_start), strangers=strangers)
-    others = load_models(reward_models) if reward_models else []
+    others = cautioned(load_models(reward_models) if reward_models else [], specs, benchmark, _asked(split))
     recipe = Recipe(features=features, base=base, seed=seed)
     how = {"protocol": protocol, "folds": str(folds), "source": f"palate {__version__}"}
     trainees = _trainees(methods, users_curve, recipe, how)
@@ -185,9 +196,11 @@ def _keep_models(
         finished = run.folder / "models" / Path(name).name
         if not (finished / "model.json").exists():
             tell(f"training {name} on everything")
-            recipe.fit(
+            model = recipe.fit(
                 name, benchmark.comparisons, benchmark.users, report=lambda what: tell(f"{what}, everything")
-            ).save(finished)
+            )
+            model.trained_on = [source_of(benchmark, private=parse_method(name)[1] is not None)]
+            model.save(finished)
         with run.writing() as writer:
             if name not in writer.keys(COSTS):
                 tell(f"measuring what a user costs {name}")
@@ -282,6 +295,10 @@ def _with_enough(fold: Fold, users: Mapping[str, User], most: int, history: Hist
     """
     test = (item for item in fold.test if len(history.judgements(users[item.user_id], item).events) >= most)
     return msgspec.structs.replace(fold, test=tuple(test))
+
+
+def _asked(split: Sequence[Fold]) -> list[Comparison]:
+    return [item for fold in split for item in fold.test]
 
 
 def _described(benchmark: Benchmark, split: Sequence[Fold], protocol: str, cold_start: Sequence[int] | None) -> str:

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import msgspec
 
 from palate.engine import Failure, require
-from palate.personal._files import ModelFile, ModelTensors, mark, read_model, write_model
+from palate.personal._files import (
+    ModelFile,
+    ModelTensors,
+    TrainedOn,
+    caution,
+    is_trained_on,
+    marks,
+    read_model,
+    write_model,
+)
 from palate.personal._lora_classifier import (
     TunedClassifier,
     TunedSettings,
@@ -25,7 +34,7 @@ from palate.personal._lora_classifier import (
 from palate.personal._lora_training import Lesson, Report, Split, inner_split
 from palate.personal._method import OWN_CHOICE
 from palate.personal._pairs import Choice, training_choices
-from palate.records import Ask, Comparison, Judgement, PalateError, Rating, User
+from palate.records import Ask, Benchmark, Comparison, Completion, Judgement, PalateError, Rating, User
 
 if TYPE_CHECKING:
     import torch
@@ -56,6 +65,7 @@ class TunedModel(ABC):
         self._states: dict[str, torch.Tensor] = {}
         """What is kept of each user."""
         self._trained: set[int] = set()
+        self.trained_on: list[TrainedOn] = []
         self.chosen_by: float | None = None
         """The score by which training was stopped: mean log-likelihood of held-out users' choices."""
 
@@ -80,6 +90,10 @@ class TunedModel(ABC):
     def adapt(self, user: str | User, judgements: Sequence[Judgement] = ()) -> Self:
         """Learn a user from these judgements and what a given `User` holds; what was kept of them is replaced."""
 
+    def _taught(self, user: str, choices: Sequence[Choice]) -> None:
+        """Remember of which choices something is kept under a user's name."""
+        self._trained.update(*(marks(choice.prompt, choice.responses, user) for choice in choices))
+
     @abstractmethod
     def can_learn(self, user: User) -> bool:
         """Whether anything is known of this user that the method uses."""
@@ -100,7 +114,7 @@ class TunedModel(ABC):
             epochs, self.chosen_by = learn(split.train, split)
             self.settings = msgspec.structs.replace(self.settings, epochs=epochs)
         learn(lessons, None)
-        self._trained = {mark(choice.prompt, choice.responses) for _, choice in flat}
+        self._trained = set().union(*(marks(choice.prompt, choice.responses) for _, choice in flat))
         return self
 
     def _require_training(self) -> None:
@@ -111,6 +125,10 @@ class TunedModel(ABC):
         """Drop what is kept of one user; whether there was anything."""
         return self._states.pop(user, None) is not None
 
+    def caution(self, benchmark: Benchmark, items: Sequence[Comparison | Completion]) -> str | None:
+        """What to know where it is asked about these items under the view `user`."""
+        return caution(self.name, self.trained_on, benchmark, items)
+
     def bytes_of(self, user: str) -> int:
         """How much is kept of one user."""
         return self._states[user].nbytes if user in self._states else 0
@@ -118,10 +136,10 @@ class TunedModel(ABC):
     def rate(self, asks: Sequence[Ask]) -> list[Rating]:
         """Read every response of every ask; what an ask's responses share is read once."""
         self._require_training()
-        new = [ask for ask in asks if mark(ask.prompt, ask.responses) not in self._trained]
+        trained = [is_trained_on(ask, self._trained) for ask in asks]
+        new = [ask for ask, known in zip(asks, trained, strict=True) if not known]
         rated = iter(self._rated(new))
-        known = Rating(unscored=OWN_CHOICE)
-        return [known if mark(ask.prompt, ask.responses) in self._trained else next(rated) for ask in asks]
+        return [Rating(unscored=OWN_CHOICE) if known else next(rated) for known in trained]
 
     @property
     def fingerprint(self) -> str:
@@ -148,6 +166,7 @@ class TunedModel(ABC):
             about={"adapter": adapter},
             seed=self.settings.seed,
             chosen_by=self.chosen_by,
+            trained_on=self.trained_on,
         )
         tensors = ModelTensors(self._shared, {}, list(self._states.values()), sorted(self._trained))
         return write_model(Path(folder), kept, tensors)
@@ -168,6 +187,7 @@ class TunedModel(ABC):
         model._states = dict(zip(kept.users, tensors.states, strict=True))
         model._trained = set(tensors.trained)
         model.chosen_by = kept.chosen_by
+        model.trained_on = kept.trained_on
         return model
 
 

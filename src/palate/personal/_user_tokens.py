@@ -175,13 +175,15 @@ class UserTokensModel(TunedModel):
         if isinstance(user, str):
             user = User(id=user)
         self._require_training()
-        reads = self._reads(choices_of(user, judgements))
+        choices = choices_of(user, judgements)
+        reads = self._reads(choices)
         if not reads:
             raise PalateError(
                 f"nothing is known of user {user.id!r} that {self.name} could use; it uses judgements of at most "
                 f"{self.settings.most_tokens:,} tokens"
             )
         self._states[user.id] = self._offset(reads, self._shared["generic"])
+        self._taught(user.id, choices)
         return self
 
     def can_learn(self, user: User) -> bool:

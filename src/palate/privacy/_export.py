@@ -12,6 +12,7 @@ from palate import __version__
 from palate.personal import state_of
 from palate.privacy._export_runs import RunExport, export_runs
 from palate.privacy._person import Person
+from palate.privacy._places import linked_folders
 from palate.privacy._pushed import pushes_of, read_pushes
 from palate.records import Benchmark, Card, Comparison, Completion, PalateError, User
 from palate.runs import Progress
@@ -20,6 +21,8 @@ SHARED = (
     "if {path} was trained on this user, what the weights that it has for everybody keep of them cannot be told apart, "
     "and is not in here; neither are its marks, which are hashes of choices"
 )
+
+LINKED = "{path} is a link to a folder, which was not read: name the model or the run in it, too"
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +63,7 @@ def export_user(
     held, notes = export_runs(benchmark, person, runs, progress or (lambda what, done, total: None))
     inside = [file.parent for one in held for file in sorted(Path(one.run).glob("models/**/model.json"))]
     every = list({folder.resolve(): folder for folder in (*models, *inside)}.values())
+    linked = [LINKED.format(path=path) for one in held for path in linked_folders(Path(one.run))]
     return Export(
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         benchmark=benchmark.card,
@@ -69,7 +73,7 @@ def export_user(
         offered_to_others=offered,
         runs=held,
         models={str(folder): state for folder in every if (state := state_of(folder, user)) is not None},
-        notes=[*notes, *(SHARED.format(path=folder) for folder in every), *_pushed(benchmark, runs)],
+        notes=[*notes, *linked, *(SHARED.format(path=folder) for folder in every), *_pushed(benchmark, runs)],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import msgspec
 
 from palate.data import Pseudonyms, load_benchmark
 from palate.engine import AnswerCache, cache_folder, forget_vectors, text_hash, texts_with_vectors, vectors_folder
-from palate.personal import TUNED, describe_model, erase_users
+from palate.personal import TUNED, count_points, describe_model, erase_users
 from palate.privacy._benchmark_folder import check_folder, erase_from_folder
 from palate.privacy._journal import Journal, erasing, keep, read_journals, sync
 from palate.privacy._person import Person
@@ -27,7 +28,7 @@ from palate.privacy._run_folder import (
     shared_samples,
     shown_in_run,
 )
-from palate.privacy._traces import TraceSearch, searched_files, traces_of
+from palate.privacy._traces import TraceSearch, packed_files, searched_files, traces_of
 from palate.records import PalateError, unfinished_erasures
 from palate.runs import Progress, hold_run, open_run, shards_beside
 from palate.storage import (
@@ -44,6 +45,10 @@ from palate.storage import (
 SHARED = (
     "the shared part of {path} was learned from this user's choices too, and a trace of them stays in its numbers "
     "until it is trained again"
+)
+POINTS = (
+    "{path} keeps {count:,} inducing points, which are features of training texts, perhaps of this user's, until it is "
+    "trained again"
 )
 MARKS = "marks of this user's choices may be left in {path}: without --data it is not known which they are"
 AROUND = "the run {run}, which trained {path}, was not searched: it keeps items and ratings; name it with --run"
@@ -69,6 +74,7 @@ KEPT_COPY = (
     "{option} {url}"
 )
 
+PACKED = "{path} is packed, and palate cannot search it: look whether it holds the user"
 TABLES = frozenset([".csv", ".tsv", ".json", ".jsonl", ".parquet"])
 PENDING = "The erasure is written down, and the next palate command finishes it."
 GONE = "{path} was not there any more when an interrupted erasure was finished"
@@ -114,6 +120,9 @@ def forget(
             return _finish(file, journal, names, progress)
         except PalateError as error:
             raise PalateError(f"{error} {PENDING}") from error
+        except OSError as error:
+            what = error.filename2 or error.filename
+            raise PalateError(f"{what} cannot be written: {error.strerror or error}. {PENDING}") from error
 
 
 def finish_erasures(names: Pseudonyms, progress: Progress | None = None) -> list[Receipt]:
@@ -270,16 +279,19 @@ def _with_neighbours(
 
 
 def _has_items_of(folder: Path, person: Person) -> bool:
-    try:
+    with suppress(PalateError):
         return any(owner in person.ids for _, owner in owners(open_run(folder, check=False)))
-    except PalateError:  # what cannot be read is no run of palate's
-        return False
+    with suppress(PalateError):  # a run of another version, which may hold the person all the same
+        return any(row.get("user_id") in person.ids for row in each_row(folder / "items.jsonl"))
+    return False
 
 
 def _with_links(place: Place) -> Place:
     path = Path(place.path)
-    linked = linked_files(path) if path.is_dir() and place.kind != "vectors" else []
-    return msgspec.structs.replace(place, left=[*place.left, *linked])
+    if not path.is_dir() or place.kind == "vectors":
+        return place
+    packed = [PACKED.format(path=file) for file in packed_files(path)]
+    return msgspec.structs.replace(place, left=[*place.left, *linked_files(path), *packed])
 
 
 def _with_store(place: Place, kept: Sequence[Path]) -> Place:
@@ -392,6 +404,8 @@ def _erase_from_model(folder: Path, person: Person, data: Sequence[Path], *, wri
     if erased.states or erased.marks:
         tally.files = [FileChange(path=str(file), before=before[file], after=sha256(file)) for file in files]
     left = [SHARED.format(path=folder)]
+    if points := count_points(folder):
+        left.append(POINTS.format(path=folder, count=points))
     if not data:
         left.append(MARKS.format(path=folder))
     return tally.place("model", folder, left)
@@ -442,8 +456,8 @@ def _searched(place: Place, search: TraceSearch) -> Place:
         return place
     found = [search.file(file) for file in searched_files(path)]
     left = [
-        f"{one.path} still holds the id {one.ids} times and words of the user {one.texts} times: palate does not "
-        "know this file, or somebody wrote to it meanwhile"
+        f"{one.path} still holds the id {one.ids} times and words of the user {one.texts} times: somebody else's "
+        "lines quote them, palate does not know this file, or somebody wrote to it meanwhile"
         for one in found
         if one.ids or one.texts
     ]

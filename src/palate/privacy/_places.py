@@ -48,9 +48,17 @@ class Tally:
         return Place(kind=kind, path=str(path), erased=erased, files=self.files, left=list(left))
 
 
+def linked_folders(folder: Path) -> list[Path]:
+    """Links to folders elsewhere: nothing behind them is searched or changed."""
+    return sorted(one for one in folder.rglob("*") if one.is_symlink() and one.is_dir())
+
+
 def linked_files(folder: Path) -> list[str]:
     """What other names keep after a file is replaced: the target of a symbolic link, and hard links elsewhere."""
-    left = []
+    left = [
+        f"{one} is a link to the folder {one.resolve()}, in which nothing was searched or erased: name that folder, too"
+        for one in linked_folders(folder)
+    ]
     for file in sorted(one for one in folder.rglob("*") if one.is_file()):
         if file.is_symlink():
             left.append(f"{file} was a link to {file.resolve()}: that file keeps what it holds, and is yours to erase")

@@ -11,8 +11,8 @@ import msgspec
 from palate import __version__
 from palate.data import Pseudonyms
 from palate.engine import texts_with_vectors
-from palate.privacy._places import Place
-from palate.privacy._traces import Trace, TraceSearch, searched_files
+from palate.privacy._places import Place, linked_folders
+from palate.privacy._traces import Trace, TraceSearch, packed_files, searched_files
 from palate.records import PalateError
 from palate.runs import Progress
 from palate.storage import address_of, folder_to_read, is_empty, is_url
@@ -70,6 +70,8 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """Places that are not there any more."""
     found: list[Trace]
     """Files that hold the user still, or again."""
+    not_searched: list[str] = []
+    """Links to folders elsewhere, and packed files."""
 
     @property
     def clean(self) -> bool:
@@ -103,7 +105,9 @@ def check_receipt(
             found += [Trace(path=place.path, ids=0, texts=kept)] if kept else []
     caches = ("vectors", "answers")  # they come and go
     missing = [place.path for place in places if place.kind not in caches and not Path(place.path).exists()]
-    return Checked(files=len(files), missing=missing, found=found)
+    folders = [Path(place.path) for place in places if place.kind not in caches]
+    unread = [str(path) for folder in folders for path in (*linked_folders(folder), *packed_files(folder))]
+    return Checked(files=len(files), missing=missing, found=found, not_searched=unread)
 
 
 def _here(place: Place) -> Place:

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import msgspec
 
-from palate.data import Pseudonyms, unpack
-from palate.privacy._person import SHORTEST, Person
+from palate.data import Pseudonyms, text_key, unpack
+from palate.privacy._person import SHORTEST, Person, quotation_search
 from palate.privacy._rewrite_lines import mentions
 from palate.records import PalateError
 
 WINDOW = 6
 """Words that are hashed together: six in a row are hardly said twice by chance."""
 _WORD = re.compile(r"\w+")
+_PACKED = (b"PK\x03\x04", b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf", b"Rar!", b"PAR1", b"%PDF")
+"""How zip (also of office programs), xz, bzip2, Zstandard, 7z, RAR, Parquet and PDF begin."""
 _UNLIKE_A_WORD = re.compile(r"[\d_@.\-]")
 ID_FIELDS = frozenset({"id", "user_id", "item", "twin", "group", "users", "user", "stranger", "neighbours"})
 
@@ -40,10 +42,12 @@ def windows(text: str, *, apart: int = 1) -> Iterator[str]:
 
 
 def traces_of(person: Person, names: Pseudonyms) -> list[str]:
-    """Keyed hashes of runs of the person's words that are in nobody else's texts."""
+    """Keyed hashes of runs of the person's words that others do not use, except where they quote a whole text."""
     own = {run for text in person.texts for run in windows(text, apart=WINDOW) if len(run) >= SHORTEST}
+    quotes = quotation_search(key for text in person.wrote if len(key := text_key(text)) >= SHORTEST)
     for text in person.others:
-        own.difference_update(windows(text))
+        if not quotes(text_key(text)):
+            own.difference_update(windows(text))
     return sorted(names.digest("words", run) for run in own)
 
 
@@ -52,6 +56,16 @@ def searched_files(folder: Path) -> list[Path]:
     weights = [folder / "policy", folder / "checkpoints"] if (folder / "steps.jsonl").is_file() else []
     files = (file for file in folder.rglob("*") if file.is_file())
     return sorted(file for file in files if not any(file.is_relative_to(place) for place in weights))
+
+
+def packed_files(folder: Path) -> list[Path]:
+    """Archives and compressed files but gzip: what they hold cannot be searched."""
+
+    def is_packed(file: Path) -> bool:
+        with file.open("rb") as stream:
+            return stream.read(8).startswith(_PACKED)
+
+    return [file for file in searched_files(folder) if is_packed(file)]
 
 
 class TraceSearch:

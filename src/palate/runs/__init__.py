@@ -45,7 +45,7 @@ from palate.runs._ledger import (
 )
 from palate.runs._loggers import LOGGERS, Logged, Logger, log_run, make_loggers
 from palate.runs._merge import merge_runs, shards_beside
-from palate.runs._models import LoadedModel, Progress, Tell, load_models, no_progress, told_within
+from palate.runs._models import LoadedModel, Progress, Tell, cautioned, load_models, no_progress, told_within
 from palate.runs._repair import Dropped, repair_ledgers
 from palate.runs._run import (
     BAD,
@@ -166,6 +166,7 @@ __all__ = [
     "bad_line",
     "begin_run",
     "beside",
+    "cautioned",
     "chunks",
     "common_fields",
     "conclude",

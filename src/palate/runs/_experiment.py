@@ -27,8 +27,9 @@ from palate.report import (
 )
 from palate.runs._finished import FINISHED, Finished, file_hashes, has_reports, made_by, read_finished
 from palate.runs._ledger import Ledger, write_whole
+from palate.runs._models import CAUTION
 from palate.runs._repair import Dropped, repair_ledgers
-from palate.runs._run import Run, SettingsType, _settled, kind_of
+from palate.runs._run import Run, RunSettings, SettingsType, _settled, kind_of
 from palate.runs._shards import SHARD, Place
 from palate.runs._spent import SPENT, RunSpent, read_spent
 from palate.runs._spent_table import spent_section
@@ -106,6 +107,13 @@ def _frames(package: str) -> Any:
         raise PalateError(f"to_{package}() needs {package}: pip install {package}") from error
 
 
+def _cautions(settings: RunSettings) -> list[Finding]:
+    """What models have to say of themselves on these items."""
+    named = [*getattr(settings, "models", []), *getattr(settings, "reward_models", [])]
+    named += [one] if (one := getattr(settings, "reward_model", None)) else []
+    return [Finding("warning", one.identity[CAUTION]) for one in named if CAUTION in getattr(one, "identity", {})]
+
+
 def _about_data(left_out: Sequence[str]) -> list[Finding]:
     """What of the data is not in a run, in one finding."""
     return [Finding("note", f"Not in this run: {'; '.join(left_out)}")] if left_out else []
@@ -114,6 +122,7 @@ def _about_data(left_out: Sequence[str]) -> list[Finding]:
 def common_fields(run: Run[Any], *, items: int, users: int, complete: bool, findings: list[Finding]) -> dict[str, Any]:
     """What `RunSummary` holds of a run."""
     card = run.settings.benchmark
+    findings = [*_cautions(run.settings), *findings]
     return {
         "kind": run.experiment.kind,
         "run": str(run.folder),

@@ -12,11 +12,14 @@ from typing import Protocol
 import msgspec
 
 from palate.engine import keep_language_models, telling
-from palate.records import PalateError, RewardModel, without_folders
+from palate.records import Benchmark, Comparison, Completion, PalateError, RewardModel, without_folders
 from palate.rewards import load_reward_model
 from palate.runs._settings import ModelSettings
+from palate.views import ViewSpec
 
 BATCH = 256
+CAUTION = "caution"
+"""Where a model's identity says what a reader has to know of it on these items."""
 
 _kept: dict[str, tuple[RewardModel, dict[str, str]]] | None = None
 """Reward models by their names, where a process keeps them."""
@@ -91,6 +94,23 @@ def load_models(reward_models: Sequence[str | RewardModel]) -> list[LoadedModel]
         LoadedModel(ModelSettings(label=label, identity=identity), model)
         for label, (model, identity) in zip(labels, loaded, strict=True)
     ]
+
+
+def cautioned(
+    models: Sequence[LoadedModel],
+    views: Sequence[ViewSpec],
+    benchmark: Benchmark,
+    items: Sequence[Comparison | Completion],
+) -> list[LoadedModel]:
+    """The models; those that call up users by name, and have something to say of these, with that in their settings."""
+    found = []
+    for one in models:
+        tell = getattr(one.model, "caution", None) if any(spec.shows("user") for spec in views) else None
+        if tell and (told := tell(benchmark, items)):
+            identity = one.settings.identity | {CAUTION: told}
+            one = LoadedModel(msgspec.structs.replace(one.settings, identity=identity), one.model)
+        found.append(one)
+    return found
 
 
 def keep_models() -> None:

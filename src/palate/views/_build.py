@@ -350,9 +350,10 @@ class ViewBuilder:
         return amounts
 
     def withheld(self, spec: ViewSpec, item: Item) -> int:
-        """How much of the user's own history the view leaves out since it holds a text of the item."""
+        """How much that is known of the user the view leaves out since it holds a text of the item."""
         user = self._benchmark.users[item.user_id]
-        return sum(self._visible(user, piece.kind, item)[1] for piece in spec.pieces if piece.kind in HISTORY)
+        traits = self.history.traits(user, item, [piece.kind for piece in spec.pieces])[1]
+        return traits + sum(self._visible(user, piece.kind, item)[1] for piece in spec.pieces if piece.kind in HISTORY)
 
     def _visible(self, user: User, kind: str, item: Item) -> tuple[list[Post] | list[Judgement], int]:
         """What of a user may be shown for an item; a view asks several times in a row."""
@@ -454,7 +455,7 @@ class ViewBuilder:
         history: _History,
         written: dict[str, list[Part] | Failure],
     ) -> View | Missing:
-        user = subject.user
+        user, held_back = self.history.traits(subject.user, item, [piece.kind for piece in spec.pieces])
         fixed: list[Part | None] = []
         for piece in spec.pieces:
             if piece.kind == "demographics" and subject.amounts[piece.kind]:
@@ -482,7 +483,7 @@ class ViewBuilder:
             user_id=user.id if spec.pieces else None,
             by_name=spec.shows("user"),
             dropped=wanted - len(shown),
-            withheld=history.withheld,
+            withheld=history.withheld + held_back,
             closeness=subject.closeness,
             neighbours=tuple(sorted(history.neighbours)),
         )

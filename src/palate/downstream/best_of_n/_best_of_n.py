@@ -42,6 +42,7 @@ from palate.runs import (
     Setup,
     as_benchmark,
     begin_run,
+    cautioned,
     chunks,
     drawn_places,
     finishing_shard,
@@ -108,7 +109,7 @@ def best_of_n(
     setup = set_up(
         benchmark, items, [*shown, *seen], retriever=retriever, writer=writer, budget=budget, limit=limit, seed=seed
     )
-    models = load_models(reward_models)
+    models = cautioned(load_models(reward_models), seen, benchmark, items)
     model = open_policy(policy, drawing)
     settings = BestOfNSettings(
         **setup.settings,

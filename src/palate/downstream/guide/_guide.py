@@ -57,6 +57,7 @@ from palate.runs import (
     Setup,
     as_benchmark,
     begin_run,
+    cautioned,
     chunks,
     drawn_places,
     finishing_shard,
@@ -131,7 +132,7 @@ def guide(
         benchmark, items, [*shown, *seen], retriever=retriever, writer=writer, budget=budget, limit=limit, seed=seed
     )
     model = _guidable(policy, guiding)
-    models = load_models(reward_models)
+    models = cautioned(load_models(reward_models), seen, benchmark, items)
     for loaded in models:
         follow(loaded.model, [])  # what cannot guide is refused now, and not after an hour
     settings = GuideSettings(

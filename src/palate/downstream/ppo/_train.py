@@ -34,6 +34,7 @@ from palate.runs import (
     as_benchmark,
     as_writer,
     begin_run,
+    cautioned,
     is_written,
     json_lines,
     keeping_spent,
@@ -121,7 +122,8 @@ def ppo(
         )
         for side in sides
     )
-    [model] = load_models([reward_model])
+    every = [item for side in sides for item in side.items]
+    [model] = cautioned(load_models([reward_model]), [shown_to_model], benchmark, every)
     learner = open_policy_model(policy, group.device)
     training = training.resolved(learner.device)
     _check_room(learner, training)

@@ -41,6 +41,7 @@ from palate.runs import (
     Setup,
     as_benchmark,
     begin_run,
+    cautioned,
     json_lines,
     keep_views,
     load_models,
@@ -109,7 +110,7 @@ def reach(
     )  # fmt: skip
     kept = [prompt_item(item) for item in items]
     half = halves(kept, seed)
-    models = load_models(reward_models)
+    models = cautioned(load_models(reward_models), [own], benchmark, items)
     model = open_policy_model(policy)
     open_policy(model, drawing)
     settings = ReachSettings(
