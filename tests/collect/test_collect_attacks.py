@@ -26,8 +26,9 @@ from collection import Collection, Person, make_collection
 from pydantic import ValidationError
 from sqlalchemy import select
 
-from palate.collect._access import RateLimit, visitor
+from palate.collect._access import RateLimit, enter_by_code, enter_by_link, invite, visitor
 from palate.collect._app import EventsIn
+from palate.collect._assign import sides
 from palate.collect._backup import backup, restore
 from palate.collect._export_folder import export_folder
 from palate.collect._forget import finish_erasures, forget
@@ -101,6 +102,29 @@ def test_two_who_agree_at_the_same_moment_do_not_share_the_last_place(tmp_path: 
         for person in people:
             person.agree()
         assert sum(person.started is not None for person in made.store.collected(made.project).participants) == 1
+
+
+def test_a_link_that_is_opened_many_times_at_once_is_one_person(collection: Collection) -> None:
+    made = invite(collection.store, collection.keys, count=4)
+    with ThreadPoolExecutor(8) as threads:
+        for invited in made:
+            token = invited.path.removeprefix("/j/")
+            list(threads.map(lambda _, token=token: enter_by_link(collection.store, collection.keys, token), range(8)))
+            code = str(invited.code)
+            list(threads.map(lambda _, code=code: enter_by_code(collection.store, collection.keys, code), range(8)))
+    with collection.store.reading() as connection:
+        assert len(list(connection.execute(select(participants)))) == len(made)
+
+
+def test_nobody_can_work_out_which_response_is_the_first_of_its_item(small: Collection) -> None:
+    people = [small.join() for _ in range(4)]
+    worked_out = []
+    for person in people:
+        person.items()
+        with small.store.reading() as connection:
+            for given in small.store.assigned(connection, person.id, "pairs"):
+                worked_out.append(given.shown == sides(small.project.seed, person.id, given.item, given.repeat))
+    assert not all(worked_out)
 
 
 def test_whoever_agreed_to_an_older_text_gives_no_answers_under_it(small: Collection) -> None:

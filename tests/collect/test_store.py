@@ -120,16 +120,14 @@ def test_no_more_people_than_the_overlap_judge_an_item(
         assert [made.join().items()["total"] for _ in range(3)] == [6, 2, 0]
 
 
-def test_an_item_that_was_answered_must_not_change(small: Collection) -> None:
-    ann = small.join()
-    item = ann.items()["items"][0]["item"]
-    ann.send(ann.choose(ann.items()["items"][0]))
+def test_an_item_that_is_on_a_screen_must_not_change(small: Collection) -> None:
+    item = small.join().items()["items"][0]["item"]
     file = small.folder / "items.jsonl"
     rows = file.read_text().splitlines()
     place = next(number for number, row in enumerate(rows) if f'"{item}"' in row)
     rows[place] = rows[place].replace("?", "!", 1)
     file.write_text("\n".join(rows))
-    with pytest.raises(PalateError, match=f"{item} was answered and must not change"):
+    with pytest.raises(PalateError, match=f"{item} was given out and must not change"):
         Collection(small.folder)
 
 

@@ -210,13 +210,11 @@ class Store:
             )  # fmt: skip
 
     def sync_items(self, project: Project) -> None:
-        """Bring the items of the project's files in. One that was answered must not change any more."""
+        """Bring the items of the project's files in. One that was given out must not change: it may be on a screen."""
         faults: list[str] = []
         with self.writing(alone=True) as connection:
             known = {row.id: row for row in connection.execute(select(items).where(items.c.participant.is_(None)))}
-            answered = set(
-                connection.execute(select(events.c.item).where(events.c.kind == "answer").distinct()).scalars()
-            )
+            given = set(connection.execute(select(assignments.c.item).distinct()).scalars())
             kept = set()
             for task, rows in project.items.items():
                 for position, item in enumerate(rows):
@@ -226,8 +224,8 @@ class Store:
                     if item.id not in known:
                         connection.execute(items.insert().values(id=item.id, **values))
                     elif (row := known[item.id]).data != data or row.task != task:
-                        if item.id in answered:
-                            faults.append(f"{item.id} was answered and must not change; give the new text a new id")
+                        if item.id in given:
+                            faults.append(f"{item.id} was given out and must not change; give the new text a new id")
                         connection.execute(items.update().where(items.c.id == item.id).values(**values))
                     else:
                         connection.execute(items.update().where(items.c.id == item.id).values(**values))
