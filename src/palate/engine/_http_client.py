@@ -402,10 +402,15 @@ def _words(value: object) -> str:
 
 def _decoded(text: str) -> Outcome:
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_int=_number)
     except (ValueError, RecursionError):
         return Outcome(problem=RetryError(f"not JSON: {message(text)[:80]}"))
     return Outcome(value=value) if isinstance(value, dict) else Outcome(problem=RetryError("JSON without an object"))
+
+
+def _number(digits: str) -> int | float:
+    """Whole numbers that no float can hold would be a fault wherever they are reckoned with."""
+    return int(digits) if len(digits) < 300 else float(digits)
 
 
 def _is_page(response: httpx.Response, text: str) -> bool:
