@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import uuid
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -129,6 +130,13 @@ def test_an_item_that_is_on_a_screen_must_not_change(small: Collection) -> None:
     file.write_text("\n".join(rows))
     with pytest.raises(PalateError, match=f"{item} was given out and must not change"):
         Collection(small.folder)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have no such modes")
+def test_what_people_answer_is_for_the_owner_of_the_file_alone(small: Collection) -> None:
+    small.join().answer_all()
+    files = list(small.folder.glob("collect.sqlite*"))
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600} and len(files) > 1
 
 
 def _held(folder: Path, words: str) -> list[str]:

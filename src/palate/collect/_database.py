@@ -10,7 +10,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -330,6 +330,9 @@ def _engine(url: str) -> Engine:
         require("psycopg", "postgres")
         return sa.create_engine(url, pool_size=16, max_overflow=32, pool_pre_ping=True, hide_parameters=True)
     engine = sa.create_engine(url, pool_size=16, max_overflow=48, hide_parameters=True)
+    if engine.url.database:
+        with suppress(OSError):  # there already, or for SQLite to say; what it writes beside it gets the same mode
+            os.close(os.open(engine.url.database, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
     @event.listens_for(engine, "connect")
     def settings(connection: Any, record: object) -> None:

@@ -105,7 +105,7 @@ class HttpReward:
         self.batch_size = self._asks_a_request * self._sender.concurrency
         """How many asks one call of `rate` can make good use of."""
         [health] = self._sender.run([None], lambda session, _: self._loaded(session))
-        self.name = health.name or f"http:{url.partition('://')[2].rstrip('/')}"
+        self.name = whole(health.name or f"http:{url.partition('://')[2].rstrip('/')}")
         self.order_sensitive = health.order_sensitive
         self._health = health
 
