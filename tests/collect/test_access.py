@@ -326,6 +326,19 @@ def test_the_widget_takes_feedback_from_its_pages_alone(widget: Collection) -> N
     assert widget.store.collected(widget.project).items == ()
 
 
+def test_people_who_are_made_up_and_erased_do_not_keep_others_waiting(widget: Collection) -> None:
+    http, right = widget.client(), {"origin": ADDRESS}
+    codes = []
+    for number in range(8):
+        one = {"id": f"feedback-{number}", "person": f"made-up-{number}"}
+        assert http.post("/api/widget", json=FEEDBACK | one, headers=right).status_code == 200
+        forget = {"key": FEEDBACK["key"], "person": one["person"]}
+        answer = http.post("/api/widget/forget", json=forget, headers=right)
+        assert answer.headers["access-control-allow-origin"] == ADDRESS
+        codes.append(answer.status_code)
+    assert codes == [200] * 6 + [429] * 2 and int(answer.headers["retry-after"]) <= 20
+
+
 def test_a_right_guess_waits_like_a_wrong_one(small: Collection) -> None:
     http, code = small.client(), invite(small.store, small.keys)[0].code
     for number in range(20):

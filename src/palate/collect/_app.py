@@ -160,6 +160,7 @@ class Context:
         self.requests = RateLimit(per_minute=600, burst=300)
         self.prompts = RateLimit(per_minute=6, burst=6)
         self.widget = RateLimit(per_minute=60, burst=60)
+        self.erasures = RateLimit(per_minute=6, burst=6)
         self.bytes = RateLimit(per_minute=2**20, burst=2**24)
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(PAGES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
