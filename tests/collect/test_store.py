@@ -19,12 +19,13 @@ from sqlalchemy import func, select, text
 
 from palate.collect import _export_folder
 from palate.collect._backup import backup, restore
-from palate.collect._database import ConflictError, Event, Store
+from palate.collect._database import ConflictError, Event, Store, open_store
 from palate.collect._export_folder import export_folder
 from palate.collect._forget import enforce_retention, finish_erasures, forget
 from palate.collect._import_answers import Imported
+from palate.collect._init import make_project
 from palate.collect._manage import import_answers
-from palate.collect._project import Feedback
+from palate.collect._project import Feedback, read_project
 from palate.collect._records import Answer, Item, Participant
 from palate.collect._tables import erasures, events, metadata, receipts
 from palate.collect._text import show
@@ -45,6 +46,14 @@ def test_tables_of_a_newer_palate_are_refused(collection: Collection) -> None:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(PalateError, match="newer palate"):
         collection.store.migrate()
+
+
+def test_a_database_is_of_one_project(collection: Collection, tmp_path: Path) -> None:
+    collection.join().answer_all()
+    make_project(tmp_path / "other", "validate")
+    with pytest.raises(PalateError, match=r"the database holds the project 'study', not 'other': give each"):
+        open_store(read_project(tmp_path / "other"))
+    assert collection.join().items()["total"] > 0
 
 
 def test_an_answer_that_is_sent_again_is_the_same_answer(collection: Collection) -> None:

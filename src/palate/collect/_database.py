@@ -23,7 +23,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from palate.collect._project import DEFAULT_DATABASE, Project
 from palate.collect._records import Answer, Collected, Item, Participant, SurveyAnswer
-from palate.collect._tables import assignments, events, items, participants
+from palate.collect._tables import assignments, events, items, participants, projects
 from palate.records import PalateError
 
 DATABASE_VARIABLE = "PALATE_COLLECT_DATABASE"
@@ -213,6 +213,7 @@ class Store:
         """Bring the items of the project's files in. One that was given out must not change: it may be on a screen."""
         faults: list[str] = []
         with self.writing(alone=True) as connection:
+            self._claim(connection, project)
             known = {row.id: row for row in connection.execute(select(items).where(items.c.participant.is_(None)))}
             given = set(connection.execute(select(assignments.c.item).distinct()).scalars())
             kept = set()
@@ -233,6 +234,17 @@ class Store:
                 connection.execute(items.update().where(items.c.id == id).values(active=False))
             if faults:
                 raise PalateError("the items of this project changed:" + "".join(f"\n  - {fault}" for fault in faults))
+
+    def _claim(self, connection: Connection, project: Project) -> None:
+        """Refuse the database of another project."""
+        held = connection.execute(select(projects.c.name)).scalars().first()
+        if held is None:
+            connection.execute(projects.insert().values(name=project.name))
+        elif held != project.name:
+            raise PalateError(
+                f"the database holds the project {held!r}, not {project.name!r}: give each a database of its own. "
+                f"If this is the same project under a new name, write name = {held!r} in its file."
+            )
 
     def collected(self, project: Project) -> Collected:
         """Everything that stands. People who withdrew are not in the tables any more."""
