@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 
 import msgspec
 
-from palate.data import load_benchmark
-from palate.records import Ask, Benchmark, Completion, PalateError, Part, Rating, View
+from palate.data import Item, load_benchmark, responses_of, text_key
+from palate.records import Ask, Benchmark, Completion, Judgement, PalateError, Part, Privileged, Rating, View
 from palate.views import WRITTEN, Missing, ViewBuilder, parse_budget, parse_view
 
 UNNAMED = View(name="unnamed")
@@ -19,10 +21,16 @@ VIEWS_KEPT = 1024
 """Rollouts of one prompt come together: their view is built once."""
 LONGEST_KEPT = 20_000
 """Characters of a prompt whose view is kept: a request may hold prompts of a million."""
+USERS_KEPT = 64
+"""Whose items and judgements are kept by what they ask."""
 
 
 class Profiles:
     """The users of a benchmark, and the view that is built of each for a prompt.
+
+    Where the user was asked that prompt in the benchmark, nothing is shown that `palate eval` would not show there:
+    nothing from afterwards, and nothing that holds one of the texts among which the user's answer is. A policy would
+    else be paid by somebody who had seen the answer.
 
     >>> profiles = Profiles("mini", "posts:2")
     >>> user = sorted(profiles.users)[0]
@@ -50,11 +58,13 @@ class Profiles:
         allowance = parse_budget(budget) if budget else None
         self._builder = ViewBuilder(loaded, retriever=retriever, budget=allowance)
         self._builder.require(self.spec)
+        self._loaded = loaded
         self.users = frozenset(loaded.users)
         self.benchmark = loaded.card.name
         known = (loaded.content_hash, self.spec.name, retriever, self._builder.retriever.fingerprint, budget or "")
         self.fingerprint = hashlib.sha256("\x00".join(known).encode()).hexdigest()
         self._view = lru_cache(VIEWS_KEPT)(self._build)
+        self._asked_of = lru_cache(USERS_KEPT)(self._by_prompt)
 
     def fill(self, asks: Sequence[Ask]) -> list[Ask | Rating]:
         """The asks with their views built where only the user was named, or *unscored* where that fails."""
@@ -70,20 +80,51 @@ class Profiles:
         if user_id not in self.users:
             return Rating(unscored=f"{self.benchmark} has no user {user_id!r}")
         view = (self._view if len(ask.prompt) <= LONGEST_KEPT else self._build)(user_id, ask.prompt)
-        item = _item(user_id, ask.prompt, ask.responses)
-        if self._builder.withholds(self.spec, item):
+        item = self._item(user_id, ask.prompt, ask.responses)
+        if not isinstance(view, Missing) and self._builder.withheld(self.spec, item) > view.withheld:
             [view] = self._builder.build(self.spec, [item])
         if isinstance(view, Missing):
             return Rating(unscored=view.reason)
         return msgspec.structs.replace(ask, view=view)
 
     def _build(self, user_id: str, prompt: str) -> View | Missing:
-        return self._builder.build(self.spec, [_item(user_id, prompt)])[0]
+        return self._builder.build(self.spec, [self._item(user_id, prompt)])[0]
 
+    def _item(self, user_id: str, prompt: str, responses: Sequence[str] = ()) -> Completion:
+        """Of when the user was first asked this, with all texts that were to choose from then, and those of the ask.
 
-def _item(user_id: str, prompt: str, responses: Sequence[str] = ()) -> Completion:
-    """The id is made of what the view depends on, so that every rollout of a prompt gets the same view."""
-    return Completion(id=f"{user_id}\x00{prompt}", user_id=user_id, prompt=prompt, alternatives=tuple(responses))
+        The id is made of what the view depends on, so that every rollout of a prompt gets the same view.
+        """
+        asked = self._asked_of(user_id).get(text_key(prompt), [])
+        items = [one for one in asked if not isinstance(one, Judgement)]
+        known = chain.from_iterable(one.responses if isinstance(one, Judgement) else responses_of(one) for one in asked)
+        return Completion(
+            id=f"{user_id}\x00{prompt}",
+            user_id=user_id,
+            prompt=prompt,
+            alternatives=tuple(dict.fromkeys([*known, *responses])),
+            date=min((item.date for item in items if item.date is not None), default=None),
+            sequence=min((item.sequence for item in items if item.sequence is not None), default=None),
+            group=next((item.group for item in items if isinstance(item, Completion) and item.group), None),
+            privileged=next((item.privileged for item in items if item.privileged.narrative), Privileged()),
+        )
+
+    @cached_property
+    def _places(self) -> dict[str, array[int]]:
+        """Where each user's comparisons stand in the benchmark."""
+        found: dict[str, array[int]] = {}
+        for place, item in enumerate(self._loaded.comparisons):
+            found.setdefault(item.user_id, array("I")).append(place)
+        return found
+
+    def _by_prompt(self, user_id: str) -> dict[str, list[Item | Judgement]]:
+        """What a user was asked in the benchmark, or had been asked before, by the prompt."""
+        found: dict[str, list[Item | Judgement]] = {}
+        compared = (self._loaded.comparisons[place] for place in self._places.get(user_id, ()))
+        completed = (item for item in self._loaded.completions if item.user_id == user_id)
+        for one in chain[Item | Judgement](compared, completed, self._loaded.users[user_id].judgements):
+            found.setdefault(text_key(one.prompt), []).append(one)
+        return found
 
 
 def _richest(benchmark: Benchmark) -> str:

@@ -349,11 +349,10 @@ class ViewBuilder:
                 amounts[piece.kind] = int(bool(getattr(user, piece.kind)))
         return amounts
 
-    def withholds(self, spec: ViewSpec, item: Item) -> bool:
-        """Whether the user's own history holds a text of the item, so that the view leaves something out."""
+    def withheld(self, spec: ViewSpec, item: Item) -> int:
+        """How much of the user's own history the view leaves out since it holds a text of the item."""
         user = self._benchmark.users[item.user_id]
-        kinds = [piece.kind for piece in spec.pieces if piece.kind in ("posts", "judgements")]
-        return any(self._visible(user, kind, item)[1] for kind in kinds)
+        return sum(self._visible(user, piece.kind, item)[1] for piece in spec.pieces if piece.kind in HISTORY)
 
     def _visible(self, user: User, kind: str, item: Item) -> tuple[list[Post] | list[Judgement], int]:
         """What of a user may be shown for an item; a view asks several times in a row."""
