@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,12 @@ def test_texts_are_never_live(payload: str) -> None:
         assert not re.search(r"<(script|img|iframe|svg|style|form|input|object|embed)", html, re.IGNORECASE)
         assert not re.search(r"<[^>]*\son\w+=", html)
         assert not re.search(r'<a[^>]*href="(?!https?:|mailto:)', html)
+
+
+def test_a_text_of_brackets_keeps_nobody_waiting() -> None:
+    started = time.process_time()
+    assert show("[" * 400_000, markdown=True).count("[") == 400_000
+    assert time.process_time() - started < 2
 
 
 def test_pages_are_closed(small: Collection) -> None:
