@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import resource
 import socket
 import subprocess
@@ -125,6 +126,25 @@ def test_nobody_can_work_out_which_response_is_the_first_of_its_item(small: Coll
             for given in small.store.assigned(connection, person.id, "pairs"):
                 worked_out.append(given.shown == sides(small.project.seed, person.id, given.item, given.repeat))
     assert not all(worked_out)
+
+
+def test_of_two_who_tell_the_same_group_in_a_survey_one_gets_the_place(tmp_path: Path) -> None:
+    make_project(tmp_path / "study", "compare")
+    file = tmp_path / "study" / "project.toml"
+    survey = (
+        '[[tasks]]\nkind = "survey"\nname = "about"\ntitle = "About"\n[[tasks.questions]]\nid = "region"\n'
+        'text = "Where?"\noptions = ["north", "south"]\n\n'
+    )
+    text = re.sub(r"(?m)^people = .*$", "people = 1", file.read_text())
+    file.write_text(text.replace("[[tasks]]", f"{survey}[[tasks]]", 1))
+    made = Collection(tmp_path / "study")
+    people = [made.join() for _ in range(3)]
+    for person in people:
+        told = {"id": str(uuid.uuid4()), "kind": "survey", "task": "about", "item": "region", "value": "north"}
+        assert person.send(told).json()["saved"]
+    assert [made.context.journey.is_full(person.id) for person in people] == [False, True, True]
+    made.context.live.close()
+    made.store.close()
 
 
 def test_whoever_agreed_to_an_older_text_gives_no_answers_under_it(small: Collection) -> None:

@@ -18,7 +18,6 @@ from palate.engine import (
 )
 from palate.records import PalateError
 
-
 LONGEST_ANSWER = 100_000
 
 
