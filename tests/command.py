@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from palate.cli import main
-from palate.engine._weights import folder_fingerprint
 
 GUARD = 900  # seconds after which a process hangs, however busy the machine is
 SILENT = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
@@ -25,7 +24,6 @@ def palate(*words: str | Path, cwd: Path | None = None, **environment: str) -> D
     """Run a command here as a shell would that reads its output through pipes; settings and folder are put back."""
     given = [str(word) for word in words]
     out, err = io.StringIO(), io.StringIO()
-    folder_fingerprint.cache_clear()  # its keys may be paths relative to another test's folder
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(), redirect_stdout(out), redirect_stderr(err):
         if cwd is not None:
             patch.chdir(cwd)

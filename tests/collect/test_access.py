@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,12 @@ def test_texts_are_never_live(payload: str) -> None:
         assert not re.search(r'<a[^>]*href="(?!https?:|mailto:)', html)
 
 
+def test_a_text_of_brackets_keeps_nobody_waiting() -> None:
+    started = time.process_time()
+    assert show("[" * 400_000, markdown=True).count("[") == 400_000
+    assert time.process_time() - started < 2
+
+
 def test_pages_are_closed(small: Collection) -> None:
     headers = small.client().get("/").headers
     policy = headers["content-security-policy"]
@@ -324,6 +331,19 @@ def test_the_widget_takes_feedback_from_its_pages_alone(widget: Collection) -> N
     forget = {"key": FEEDBACK["key"], "person": FEEDBACK["person"]}
     assert http.post("/api/widget/forget", json=forget, headers=right).status_code == 200
     assert widget.store.collected(widget.project).items == ()
+
+
+def test_people_who_are_made_up_and_erased_do_not_keep_others_waiting(widget: Collection) -> None:
+    http, right = widget.client(), {"origin": ADDRESS}
+    codes = []
+    for number in range(8):
+        one = {"id": f"feedback-{number}", "person": f"made-up-{number}"}
+        assert http.post("/api/widget", json=FEEDBACK | one, headers=right).status_code == 200
+        forget = {"key": FEEDBACK["key"], "person": one["person"]}
+        answer = http.post("/api/widget/forget", json=forget, headers=right)
+        assert answer.headers["access-control-allow-origin"] == ADDRESS
+        codes.append(answer.status_code)
+    assert codes == [200] * 6 + [429] * 2 and int(answer.headers["retry-after"]) <= 20
 
 
 def test_a_right_guess_waits_like_a_wrong_one(small: Collection) -> None:

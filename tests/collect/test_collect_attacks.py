@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import resource
 import socket
 import subprocess
@@ -26,8 +27,9 @@ from collection import Collection, Person, make_collection
 from pydantic import ValidationError
 from sqlalchemy import select
 
-from palate.collect._access import RateLimit, visitor
+from palate.collect._access import RateLimit, enter_by_code, enter_by_link, invite, visitor
 from palate.collect._app import EventsIn
+from palate.collect._assign import sides
 from palate.collect._backup import backup, restore
 from palate.collect._export_folder import export_folder
 from palate.collect._forget import finish_erasures, forget
@@ -101,6 +103,48 @@ def test_two_who_agree_at_the_same_moment_do_not_share_the_last_place(tmp_path: 
         for person in people:
             person.agree()
         assert sum(person.started is not None for person in made.store.collected(made.project).participants) == 1
+
+
+def test_a_link_that_is_opened_many_times_at_once_is_one_person(collection: Collection) -> None:
+    made = invite(collection.store, collection.keys, count=4)
+    with ThreadPoolExecutor(8) as threads:
+        for invited in made:
+            token = invited.path.removeprefix("/j/")
+            list(threads.map(lambda _, token=token: enter_by_link(collection.store, collection.keys, token), range(8)))
+            code = str(invited.code)
+            list(threads.map(lambda _, code=code: enter_by_code(collection.store, collection.keys, code), range(8)))
+    with collection.store.reading() as connection:
+        assert len(list(connection.execute(select(participants)))) == len(made)
+
+
+def test_nobody_can_work_out_which_response_is_the_first_of_its_item(small: Collection) -> None:
+    people = [small.join() for _ in range(4)]
+    worked_out = []
+    for person in people:
+        person.items()
+        with small.store.reading() as connection:
+            for given in small.store.assigned(connection, person.id, "pairs"):
+                worked_out.append(given.shown == sides(small.project.seed, person.id, given.item, given.repeat))
+    assert not all(worked_out)
+
+
+def test_of_two_who_tell_the_same_group_in_a_survey_one_gets_the_place(tmp_path: Path) -> None:
+    make_project(tmp_path / "study", "compare")
+    file = tmp_path / "study" / "project.toml"
+    survey = (
+        '[[tasks]]\nkind = "survey"\nname = "about"\ntitle = "About"\n[[tasks.questions]]\nid = "region"\n'
+        'text = "Where?"\noptions = ["north", "south"]\n\n'
+    )
+    text = re.sub(r"(?m)^people = .*$", "people = 1", file.read_text())
+    file.write_text(text.replace("[[tasks]]", f"{survey}[[tasks]]", 1))
+    made = Collection(tmp_path / "study")
+    people = [made.join() for _ in range(3)]
+    for person in people:
+        told = {"id": str(uuid.uuid4()), "kind": "survey", "task": "about", "item": "region", "value": "north"}
+        assert person.send(told).json()["saved"]
+    assert [made.context.journey.is_full(person.id) for person in people] == [False, True, True]
+    made.context.live.close()
+    made.store.close()
 
 
 def test_whoever_agreed_to_an_older_text_gives_no_answers_under_it(small: Collection) -> None:

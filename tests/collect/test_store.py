@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import uuid
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -18,12 +19,13 @@ from sqlalchemy import func, select, text
 
 from palate.collect import _export_folder
 from palate.collect._backup import backup, restore
-from palate.collect._database import ConflictError, Event, Store
+from palate.collect._database import ConflictError, Event, Store, open_store
 from palate.collect._export_folder import export_folder
 from palate.collect._forget import enforce_retention, finish_erasures, forget
 from palate.collect._import_answers import Imported
+from palate.collect._init import make_project
 from palate.collect._manage import import_answers
-from palate.collect._project import Feedback
+from palate.collect._project import Feedback, read_project
 from palate.collect._records import Answer, Item, Participant
 from palate.collect._tables import erasures, events, metadata, receipts
 from palate.collect._text import show
@@ -44,6 +46,14 @@ def test_tables_of_a_newer_palate_are_refused(collection: Collection) -> None:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(PalateError, match="newer palate"):
         collection.store.migrate()
+
+
+def test_a_database_is_of_one_project(collection: Collection, tmp_path: Path) -> None:
+    collection.join().answer_all()
+    make_project(tmp_path / "other", "validate")
+    with pytest.raises(PalateError, match=r"the database holds the project 'study', not 'other': give each"):
+        open_store(read_project(tmp_path / "other"))
+    assert collection.join().items()["total"] > 0
 
 
 def test_an_answer_that_is_sent_again_is_the_same_answer(collection: Collection) -> None:
@@ -120,17 +130,22 @@ def test_no_more_people_than_the_overlap_judge_an_item(
         assert [made.join().items()["total"] for _ in range(3)] == [6, 2, 0]
 
 
-def test_an_item_that_was_answered_must_not_change(small: Collection) -> None:
-    ann = small.join()
-    item = ann.items()["items"][0]["item"]
-    ann.send(ann.choose(ann.items()["items"][0]))
+def test_an_item_that_is_on_a_screen_must_not_change(small: Collection) -> None:
+    item = small.join().items()["items"][0]["item"]
     file = small.folder / "items.jsonl"
     rows = file.read_text().splitlines()
     place = next(number for number, row in enumerate(rows) if f'"{item}"' in row)
     rows[place] = rows[place].replace("?", "!", 1)
     file.write_text("\n".join(rows))
-    with pytest.raises(PalateError, match=f"{item} was answered and must not change"):
+    with pytest.raises(PalateError, match=f"{item} was given out and must not change"):
         Collection(small.folder)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have no such modes")
+def test_what_people_answer_is_for_the_owner_of_the_file_alone(small: Collection) -> None:
+    small.join().answer_all()
+    files = list(small.folder.glob("collect.sqlite*"))
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600} and len(files) > 1
 
 
 def _held(folder: Path, words: str) -> list[str]:

@@ -344,3 +344,13 @@ def test_an_encoder_that_counts_its_places_from_two(tmp_path: Path) -> None:
     assert [mine.count_tokens(request) for request in requests] == [CONTEXT, CONTEXT + 1]
     fits, fails = mine.score(requests)
     assert isinstance(fits, list) and isinstance(fails, Failure)
+
+
+def test_a_model_that_is_trained_again_in_its_folder_is_another_model(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    save(folder, build("llama", seed=1))
+    before = local(folder)
+    marked = before.fingerprint
+    save(folder, build("llama", seed=2))
+    assert local(folder).fingerprint != marked
+    assert before.fingerprint == marked  # its weights are those that it loaded

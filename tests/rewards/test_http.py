@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from faulty_server import counts, digest, faulty_server
+from palate.engine import _http_client
 from palate.engine._throttle import RetryPolicy
 from palate.records import Ask, PalateError, Part, View
 from palate.rewards import check_reward_model, rate
@@ -128,3 +135,74 @@ def test_the_token_shows_nowhere(server: str, monkeypatch: pytest.MonkeyPatch) -
     assert rating.unscored
     assert "bearer [key]" in rating.unscored.lower()
     assert TOKEN not in rating.unscored + repr(reward) + reward.fingerprint
+
+
+@contextmanager
+def answering(answer: Any) -> Iterator[str]:
+    """A server that answers every question about ratings with what `answer` writes."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(404)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            answer(self)
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
+def test_an_answer_without_an_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_http_client, "LARGEST_ANSWER", 2**20)
+    sent = 0
+
+    def endless(request: BaseHTTPRequestHandler) -> None:
+        nonlocal sent
+        request.end_headers()
+        try:
+            while sent < 2**28:
+                sent += request.wfile.write(b" " * 2**16)
+        except ConnectionError:
+            pass
+
+    with answering(endless) as address:
+        [rating] = rate(HttpReward(address, retry_policy=QUICK), [ask("1")])
+    assert rating.unscored == "the reward server: an answer of more than 1 MiB"
+    assert sent < 2**26
+
+
+def test_an_answer_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = gzip.compress(b" " * 2**24)
+
+    def bomb(request: BaseHTTPRequestHandler) -> None:
+        request.send_header("Content-Encoding", "gzip")
+        request.end_headers()
+        request.wfile.write(packed)
+
+    with answering(bomb) as address:
+        [rating] = rate(HttpReward(address, retry_policy=QUICK), [ask("1")])
+    assert rating.unscored is not None and "not JSON" in rating.unscored
+
+
+@pytest.mark.parametrize(
+    "more", [{"verdicts": ["x", "y"]}, {"verdicts": ["A"]}, {"probabilities": [2.0, -1.0]}, {"scores": [True, 1]}]
+)
+def test_a_rating_that_no_judge_gives_is_unscored(more: dict[str, object]) -> None:
+    def one(request: BaseHTTPRequestHandler) -> None:
+        request.send_header("Content-Type", "application/json; charset=rot13")
+        request.end_headers()
+        request.wfile.write(json.dumps({"ratings": [{"id": "1", "scores": [0.2, 0.8], **more}]}).encode())
+
+    with answering(one) as address:
+        [rating] = rate(HttpReward(address, retry_policy=QUICK), [ask("1")])
+    assert rating.unscored is not None and rating.unscored.startswith("the reward server's ")

@@ -164,7 +164,7 @@ def enter_by_link(store: Store, keys: Keys, token: str, outside: str | None = No
     """The session that a link opens; `outside` is the person's id on a crowd platform."""
     id, _, rest = token.partition(".")
     secret, _, signature = rest.partition(".")
-    with store.writing() as connection:
+    with store.writing(alone=True) as connection:  # a link that is opened twice at once is one person
         row = connection.execute(select(invitations).where(invitations.c.id == _plain(id))).one_or_none()
         if (
             row is None
@@ -182,7 +182,7 @@ def enter_by_link(store: Store, keys: Keys, token: str, outside: str | None = No
 def enter_by_code(store: Store, keys: Keys, code: str) -> str:
     """The session that a code opens. Spaces, dashes and small letters do not matter."""
     plain = "".join(letter for letter in code.upper() if letter in CODE_LETTERS)
-    with store.writing() as connection:
+    with store.writing(alone=True) as connection:
         hashed = keys.sign("code", plain)
         row = connection.execute(select(invitations).where(invitations.c.code == hashed)).one_or_none()
         if row is None:

@@ -10,6 +10,7 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
 import jinja2
+import msgspec
 from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, FastAPI, Form, HTTPException, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -151,12 +152,15 @@ class Context:
         self.project, self.store, self.keys, self.url = project, store, keys, url
         self.secure = url.startswith("https://")
         self.cookie = "__Host-palate" if self.secure else "palate-session"
-        self.journey = Journey(project, store)
+        # Seed and ids are no secret: whoever knows them could tell which response is the first of its item.
+        secret = int(keys.sign("seed", project.seed)[:15], 16)
+        self.journey = Journey(msgspec.structs.replace(project, seed=secret), store)
         self.live = LiveModels()
         self.guesses = RateLimit(per_minute=20, burst=20)
         self.requests = RateLimit(per_minute=600, burst=300)
         self.prompts = RateLimit(per_minute=6, burst=6)
         self.widget = RateLimit(per_minute=60, burst=60)
+        self.erasures = RateLimit(per_minute=6, burst=6)
         self.bytes = RateLimit(per_minute=2**20, burst=2**24)
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(PAGES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,

@@ -10,7 +10,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from palate.collect._project import DEFAULT_DATABASE, Project
 from palate.collect._records import Answer, Collected, Item, Participant, SurveyAnswer
-from palate.collect._tables import assignments, events, items, participants
+from palate.collect._tables import assignments, events, items, participants, projects
 from palate.records import PalateError
 
 DATABASE_VARIABLE = "PALATE_COLLECT_DATABASE"
@@ -210,13 +210,12 @@ class Store:
             )  # fmt: skip
 
     def sync_items(self, project: Project) -> None:
-        """Bring the items of the project's files in. One that was answered must not change any more."""
+        """Bring the items of the project's files in. One that was given out must not change: it may be on a screen."""
         faults: list[str] = []
         with self.writing(alone=True) as connection:
+            self._claim(connection, project)
             known = {row.id: row for row in connection.execute(select(items).where(items.c.participant.is_(None)))}
-            answered = set(
-                connection.execute(select(events.c.item).where(events.c.kind == "answer").distinct()).scalars()
-            )
+            given = set(connection.execute(select(assignments.c.item).distinct()).scalars())
             kept = set()
             for task, rows in project.items.items():
                 for position, item in enumerate(rows):
@@ -226,8 +225,8 @@ class Store:
                     if item.id not in known:
                         connection.execute(items.insert().values(id=item.id, **values))
                     elif (row := known[item.id]).data != data or row.task != task:
-                        if item.id in answered:
-                            faults.append(f"{item.id} was answered and must not change; give the new text a new id")
+                        if item.id in given:
+                            faults.append(f"{item.id} was given out and must not change; give the new text a new id")
                         connection.execute(items.update().where(items.c.id == item.id).values(**values))
                     else:
                         connection.execute(items.update().where(items.c.id == item.id).values(**values))
@@ -235,6 +234,17 @@ class Store:
                 connection.execute(items.update().where(items.c.id == id).values(active=False))
             if faults:
                 raise PalateError("the items of this project changed:" + "".join(f"\n  - {fault}" for fault in faults))
+
+    def _claim(self, connection: Connection, project: Project) -> None:
+        """Refuse the database of another project."""
+        held = connection.execute(select(projects.c.name)).scalars().first()
+        if held is None:
+            connection.execute(projects.insert().values(name=project.name))
+        elif held != project.name:
+            raise PalateError(
+                f"the database holds the project {held!r}, not {project.name!r}: give each a database of its own. "
+                f"If this is the same project under a new name, write name = {held!r} in its file."
+            )
 
     def collected(self, project: Project) -> Collected:
         """Everything that stands. People who withdrew are not in the tables any more."""
@@ -332,6 +342,9 @@ def _engine(url: str) -> Engine:
         require("psycopg", "postgres")
         return sa.create_engine(url, pool_size=16, max_overflow=32, pool_pre_ping=True, hide_parameters=True)
     engine = sa.create_engine(url, pool_size=16, max_overflow=48, hide_parameters=True)
+    if engine.url.database:
+        with suppress(OSError):  # there already, or for SQLite to say; what it writes beside it gets the same mode
+            os.close(os.open(engine.url.database, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
     @event.listens_for(engine, "connect")
     def settings(connection: Any, record: object) -> None:

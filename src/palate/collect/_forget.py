@@ -36,7 +36,7 @@ from palate.data import Pseudonyms, pseudonym_key
 from palate.records import PalateError
 
 if TYPE_CHECKING:
-    from palate.privacy import Place
+    from palate.privacy import Place, Receipt
 
 RECEIPTS = "receipts"
 WRITTEN = ("participants.jsonl", "items.jsonl", "answers.jsonl", "survey.jsonl", "trl.jsonl", "exchange.jsonl")
@@ -216,11 +216,16 @@ def erase_from_export(folder: Path, participant: str) -> Place:
     from palate.privacy import forget as forget_in_folder
 
     erased: dict[str, int] = {}
+    receipts: list[Receipt] = []
     benchmark = folder / "benchmark"
     if benchmark.is_dir():
         names = Pseudonyms(pseudonym_key())  # that of every palate command, so that any of them can finish it
         receipts = finish_erasures(names)  # until then the benchmark may not be whole, and cannot be read
         _remove_cut_off(benchmark)
+    for holder in (folder, folder / RECORDS):
+        remove_drafts(holder, WRITTEN)
+    if not receipts and not _names(folder, participant):
+        return Place(kind="export", path=str(folder), erased={})
     if benchmark.is_dir():
         if participant in load_benchmark(benchmark).users:
             receipts = [forget_in_folder(participant, names, data=[benchmark], keep_answers=True)]
@@ -234,11 +239,15 @@ def erase_from_export(folder: Path, participant: str) -> Place:
             return None
         return row
 
-    for holder in (folder, folder / RECORDS):
-        remove_drafts(holder, WRITTEN)
     for file in sorted([*folder.glob("*.jsonl"), *folder.glob(f"{RECORDS}/*.jsonl")]):
         rewrite(file, without, write=True, keep_empty=True)
     return Place(kind="export", path=str(folder), erased=erased)
+
+
+def _names(folder: Path, participant: str) -> bool:
+    """Whether any file of an export holds a person's id, which is random; most who withdraw early are in none."""
+    id = msgspec.json.encode(participant)[1:-1]
+    return any(id in file.read_bytes() for file in folder.rglob("*") if file.is_file())
 
 
 def _remove_cut_off(benchmark: Path) -> None:

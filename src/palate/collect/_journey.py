@@ -274,11 +274,14 @@ class Journey:
     def _is_full(self, connection: Connection, participant: str) -> bool:
         since = (datetime.now(UTC) - HOLD).isoformat(timespec="milliseconds")
         rows = list(connection.execute(select(participants).where(participants.c.role == "annotator")))
-        own: dict[str, str] = next((msgspec.json.decode(row.strata) for row in rows if row.id == participant), {})
+        person = next((row for row in rows if row.id == participant), None)
+        own: dict[str, str] = msgspec.json.decode(person.strata) if person else {}
+        # of those who told their groups after they began, each waits for earlier ones alone: or all would be sent away
+        began = (person.started, person.id) if person and person.started else ("~", "")
         others = [
             msgspec.json.decode(row.strata)
             for row in rows
-            if row.id != participant and row.started and (row.completed or row.started >= since)
+            if row.started and (row.started, row.id) < began and (row.completed or row.started >= since)
         ]
         return any(
             own.get(quota.stratum) == quota.value

@@ -18,6 +18,8 @@ from palate.engine import (
 )
 from palate.records import PalateError
 
+LONGEST_ANSWER = 100_000
+
 
 class LiveModels:
     """Opens each policy once, and asks one prompt at a time of those that run in this process."""
@@ -58,6 +60,8 @@ class LiveModels:
         text = answer[0].text.strip()
         if not text:
             raise PalateError("a model answered with nothing; try other words")
+        if len(text) > LONGEST_ANSWER:
+            raise PalateError(f"a model answered with {len(text):,} characters; nobody reads so many")
         return text
 
     def close(self) -> None:

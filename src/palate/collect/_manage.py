@@ -21,7 +21,7 @@ from palate.collect._plan import Assumptions, Plan, make_plan
 from palate.collect._project import Compare, Validate, items_in, read_project
 from palate.collect._serve import Opened, open_collection
 from palate.collect._status import Status, status
-from palate.collect._tables import events, items, participants
+from palate.collect._tables import assignments, items, participants
 from palate.records import PalateError, unknown_name
 from palate.runs import json_lines, write_whole
 
@@ -91,7 +91,7 @@ def import_items(
     responses: Sequence[str] = (),
     data_dir: Path | None = None,
 ) -> tuple[Path, ItemsRead]:
-    """Put items in the place of a task's file; only while nobody has answered, since ids would lose their texts."""
+    """Put items in the place of a task's file; only before anybody gets one, since ids would lose their texts."""
     project = read_project(folder, check_items=False)
     planned = {one.name: one for one in project.tasks if isinstance(one, Compare | Validate)}
     if not planned:
@@ -110,8 +110,8 @@ def import_items(
     try:
         store.migrate()
         with store.reading() as connection:
-            if connection.execute(select(events.c.id).where(events.c.task == name).limit(1)).first():
-                raise PalateError(f"{name} was answered already, so its items must stay; add a new task for these")
+            if connection.execute(select(assignments.c.item).where(assignments.c.task == name).limit(1)).first():
+                raise PalateError(f"{name} was given out already, so its items must stay; add a new task for these")
     finally:
         store.close()
     file = folder / chosen.items

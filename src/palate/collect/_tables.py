@@ -20,6 +20,12 @@ def _person() -> Column[str]:
     return Column("participant", Text, ForeignKey("participants.id"), nullable=False, index=True)
 
 
+projects = Table(  # one row: two projects in one database would hand out and export each other's data
+    "projects",
+    metadata,
+    Column("name", Text, primary_key=True),
+)
+
 participants = Table(
     "participants",
     metadata,

@@ -13,6 +13,8 @@ _TAGS = {
     "tr", "th", "td", "h3", "h4", "h5", "h6", "a",
 }  # fmt: skip
 """No image among them: loading one would tell another host who reads what, and when."""
+LONGEST_MARKDOWN = 20_000
+"""Characters. The time for brackets that nothing closes grows with their square, and nobody else is answered."""
 
 
 def show(text: str, *, markdown: bool) -> str:
@@ -23,7 +25,8 @@ def show(text: str, *, markdown: bool) -> str:
     >>> show("<b>5</b>", markdown=False)
     '<p class="plain">&lt;b&gt;5&lt;/b&gt;</p>'
     """
-    return _markdown(text) if markdown else f'<p class="plain">{html.escape(text)}</p>'
+    formatted = markdown and len(text) <= LONGEST_MARKDOWN
+    return _markdown(text) if formatted else f'<p class="plain">{html.escape(text)}</p>'
 
 
 @lru_cache(maxsize=4096)

@@ -120,6 +120,10 @@ def add_widget(app: FastAPI, context: Context) -> None:
             known = select(participants.c.id).where(participants.c.outside == hashed)
             person = connection.execute(known).scalar_one_or_none()
         if person is not None:
+            # an erasure goes through all files: whoever makes people up and erases them must not keep others waiting
+            if seconds := context.erasures.wait(request.client.host if request.client else ""):
+                headers = dict(response.headers) | {"Retry-After": str(seconds)}
+                raise HTTPException(429, "Too many erasures at once.", headers)
             forget(context.project, context.store, context.keys, person, reason="withdrawn")
         return WidgetOut(saved=False)
 

@@ -64,13 +64,14 @@ class CostTracker:
 
     def pay(self, bound: Bound, usage: object) -> None:
         """Count what the server says it used; where it says nothing, the worst case is what it cost."""
-        if not isinstance(usage, Mapping):
-            self.usage.cost += self._price(bound.prompt_tokens, bound.completion_tokens)
-            return
-        prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-        self.usage.prompt_tokens += prompt
-        self.usage.completion_tokens += completion
-        self.usage.cost += self._price(prompt, completion)
+        told = usage if isinstance(usage, Mapping) else {}
+        prompt, completion = _count(told.get("prompt_tokens")), _count(told.get("completion_tokens"))
+        self.usage.prompt_tokens += prompt or 0
+        self.usage.completion_tokens += completion or 0
+        self.usage.cost += self._price(
+            bound.prompt_tokens if prompt is None else prompt,
+            bound.completion_tokens if completion is None else completion,
+        )
 
     @property
     def priced(self) -> bool:
@@ -108,5 +109,5 @@ def money(amount: float) -> str:
     return f"{amount:,.2f}" if amount >= 0.01 or amount == 0 else f"{amount:.8f}".rstrip("0")
 
 
-def _count(number: object) -> int:
-    return number if isinstance(number, int) and number > 0 else 0
+def _count(number: object) -> int | None:
+    return number if isinstance(number, int) and number >= 0 else None

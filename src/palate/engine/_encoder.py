@@ -213,11 +213,12 @@ def load_encoder(name: str, layer: Layer = None) -> TextEncoder:
     side by side: what a text is like is often better told by the middle ones. `traits` needs no weights, nor torch.
     `minilm,backend=onnx` reads MiniLM in 8-bit numbers without torch; its vectors are near those of `minilm`.
     """
-    return _load(name.removesuffix(f"{BACKEND}torch"), layer)
+    folder = Path(name)
+    return _load(name.removesuffix(f"{BACKEND}torch"), layer, folder_fingerprint(folder) if folder.is_dir() else "")
 
 
 @lru_cache(maxsize=4)
-def _load(name: str, layer: Layer) -> TextEncoder:
+def _load(name: str, layer: Layer, files: str) -> TextEncoder:
     if name == "traits":
         from palate.engine._traits import TraitEncoder
 

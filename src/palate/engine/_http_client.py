@@ -33,6 +33,8 @@ Read = Callable[[object], Answer]
 
 FIRST_LIMIT = 8
 """Requests in flight before anything is known of a server."""
+LARGEST_ANSWER = 64 * 2**20
+"""Bytes of one answer: a server must not be able to fill the memory."""
 LOST_IN_A_ROW = 20
 """After this many requests lost in a row the server is gone, and waiting is no use."""
 
@@ -194,11 +196,18 @@ class Session:
         sender.costs.usage.requests += 1
         try:
             async with asyncio.timeout(sender.timeout):
-                response = await self._client.send(request)
+                response = await self._client.send(request, stream=True)
+                try:
+                    body = await _read_body(response)
+                finally:
+                    await response.aclose()
         except (httpx.HTTPError, TimeoutError) as error:
             return Outcome(problem=broken(error, sender.timeout, sender.address))
+        if body is None:
+            return Outcome(problem=RefusedError(f"an answer of more than {LARGEST_ANSWER // 2**20} MiB"))
         return classify(
             response,
+            body.decode("utf-8", "replace"),
             sender.address,
             proven=sender.proven,
             optional=_is_optional(request),
@@ -221,6 +230,16 @@ class Session:
                 f"What was answered before is kept; run the same command again when it is back."
             )
         return LostError(f"{problem.reason} (given up after {attempts} {'try' if attempts == 1 else 'tries'})")
+
+
+async def _read_body(response: httpx.Response) -> bytes | None:
+    """The body as it was sent, which is not compressed: that is not asked for. None where it is too large."""
+    body = bytearray()
+    async for piece in response.aiter_raw():
+        body += piece
+        if len(body) > LARGEST_ANSWER:
+            return None
+    return bytes(body)
 
 
 def _is_optional(request: httpx.Request) -> bool:
@@ -309,13 +328,15 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     problem: RetryError | RefusedError | None = None
 
 
-def classify(response: httpx.Response, address: Address, *, proven: bool, optional: bool, not_found: str) -> Outcome:
+def classify(
+    response: httpx.Response, text: str, address: Address, *, proven: bool, optional: bool, not_found: str
+) -> Outcome:
     """What to do with this response. Raises `PalateError` where no request could ever succeed.
 
     `proven` says that the server has answered properly before, so that one refusal is about one request;
     `optional`, that we can do without this answer.
     """
-    status, text = response.status_code, address.redact(response.text)
+    status, text = response.status_code, address.redact(text)
     decides = not proven and not optional
     if _is_page(response, text) and status < 500 and decides:
         raise PalateError(f"{response.url} is a web page, not an API: did you forget /v1?")
@@ -381,10 +402,15 @@ def _words(value: object) -> str:
 
 def _decoded(text: str) -> Outcome:
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_int=_number)
     except (ValueError, RecursionError):
         return Outcome(problem=RetryError(f"not JSON: {message(text)[:80]}"))
     return Outcome(value=value) if isinstance(value, dict) else Outcome(problem=RetryError("JSON without an object"))
+
+
+def _number(digits: str) -> int | float:
+    """Whole numbers that no float can hold would be a fault wherever they are reckoned with."""
+    return int(digits) if len(digits) < 300 else float(digits)
 
 
 def _is_page(response: httpx.Response, text: str) -> bool:
@@ -431,7 +457,7 @@ class Address:
             raise PalateError(f"{self.host} wants a key: set the environment variable {self.key_variable}")
         if not all("!" <= character <= "~" for character in key):
             raise PalateError(f"the environment variable {self.key_variable} holds what no key has; copy the key again")
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
         return headers | {"Authorization": f"Bearer {key}"} if key else headers
 
     def redact(self, text: str) -> str:

@@ -58,10 +58,14 @@ class Loaded:
         if getattr(torch, self._dtype, None) not in (torch.float32, torch.bfloat16, torch.float16):
             raise PalateError(f"unknown dtype {self._dtype!r}; use float32, bfloat16 or float16")
 
+    @cached_property
+    def _files(self) -> str:
+        return folder_fingerprint(self._folder)  # once: weights that are loaded stay as they are
+
     @property
     def fingerprint(self) -> str:
         """The files, the precision, the kind of device, and how conversations are written."""
-        return f"{folder_fingerprint(self._folder)}-{self._dtype}-{self._device.split(':')[0]}-{RENDERING}"
+        return f"{self._files}-{self._dtype}-{self._device.split(':')[0]}-{RENDERING}"
 
     @property
     def device(self) -> str:

@@ -263,5 +263,5 @@ def _told(answers: list[Answer | Failure], on_answer: OnAnswer[Answer]) -> list[
 
 def _prefills(reply: object) -> bool:
     models = reply.get("data") if isinstance(reply, Mapping) else None
-    owners = {model.get("owned_by") for model in models or () if isinstance(model, Mapping)}
-    return bool(owners & PREFILLING)
+    listed = models if isinstance(models, list) else []
+    return any(model.get("owned_by") in (*PREFILLING,) for model in listed if isinstance(model, Mapping))

@@ -308,15 +308,24 @@ def _without_its_bar(module: ModuleType) -> Iterator[None]:
 SUFFIXES = {".json", ".txt", ".safetensors", ".bin", ".model", ".jinja"}
 
 
-@lru_cache(maxsize=64)
 def folder_fingerprint(folder: Path) -> str:
-    """The commit of a hub snapshot, else a hash over every file that could change an answer."""
+    """The commit of a hub snapshot, else a hash over every file that could change an answer.
+
+    Files are read again once one of them was written: a model that is trained again in its folder is another model.
+    """
     if re.fullmatch(r"[0-9a-f]{40}", folder.name) and folder.parent.name == "snapshots":
         return folder.name
+    files = [file for file in sorted(folder.absolute().rglob("*")) if file.is_file() and file.suffix in SUFFIXES]
+    seen = [(file, file.stat()) for file in files]
+    stamps = tuple((file, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for file, one in seen)
+    return _hash_of_files(folder.absolute(), stamps)
+
+
+@lru_cache(maxsize=64)
+def _hash_of_files(folder: Path, stamps: tuple[tuple[Path, int, int, int, int], ...]) -> str:
     digest = hashlib.sha256()
-    for file in sorted(folder.rglob("*")):
-        if file.is_file() and file.suffix in SUFFIXES:
-            digest.update(f"{file.relative_to(folder)}={file_sha256(file)}\n".encode())
+    for file, *_ in stamps:
+        digest.update(f"{file.relative_to(folder)}={file_sha256(file)}\n".encode())
     return digest.hexdigest()
 
 

@@ -305,9 +305,7 @@ class Ratings:
 
 def _fits(rating: Rating, count: int) -> bool:
     """Whether a rating, which may come from a stranger, can be one of an item of so many responses."""
-    return all(numbers is None or len(numbers) == count for numbers in (rating.scores, rating.probabilities)) and (
-        rating.verdicts is None or len(rating.verdicts) % 2 == 0
-    )
+    return all(numbers is None or len(numbers) == count for numbers in (rating.scores, rating.probabilities))
 
 
 def browsed_items(items: Sequence[RatedItem]) -> list[RatedItem]:

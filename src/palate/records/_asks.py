@@ -103,6 +103,8 @@ class Rating(msgspec.Struct, frozen=True, omit_defaults=True):
             msgspec.structs.force_setattr(self, "scores", tuple(map(float, self.scores)))
         if self.probabilities is not None:
             msgspec.structs.force_setattr(self, "probabilities", tuple(map(float, self.probabilities)))
+        if self.verdicts is not None and (len(self.verdicts) % 2 or not {"A", "B", "tie"}.issuperset(self.verdicts)):
+            raise ValueError("verdicts are A, B or tie, two for each pair")
 
 
 @runtime_checkable

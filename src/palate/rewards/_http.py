@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from palate.engine._chat_api import whole
 from palate.engine._http_client import Address, LostError, RefusedError, RetryError, Sender, Session
 from palate.engine._throttle import RetryPolicy
 from palate.records import Ask, PalateError, Rating
+from palate.rewards._rate import are_probabilities
 
 LOADING_POLL = 1.0
 """Seconds between looks at a server that is loading its model."""
@@ -103,7 +105,7 @@ class HttpReward:
         self.batch_size = self._asks_a_request * self._sender.concurrency
         """How many asks one call of `rate` can make good use of."""
         [health] = self._sender.run([None], lambda session, _: self._loaded(session))
-        self.name = health.name or f"http:{url.partition('://')[2].rstrip('/')}"
+        self.name = whole(health.name or f"http:{url.partition('://')[2].rstrip('/')}")
         self.order_sensitive = health.order_sensitive
         self._health = health
 
@@ -253,6 +255,8 @@ def _fitting(rating: Rating, responses: int) -> Rating:
         if numbers is not None and len(numbers) != responses:
             reason = f"the reward server gave {len(numbers)} {kind} for {responses} responses"
             return Rating(unscored=reason, raw=rating.raw)
-    if rating.probabilities is not None and abs(sum(rating.probabilities) - 1) > 1e-3:
-        return Rating(unscored="the reward server's probabilities do not add up to 1", raw=rating.raw)
+    numbers = rating.probabilities
+    if numbers is not None and all(map(math.isfinite, numbers)) and not are_probabilities(numbers):
+        reason = "the reward server's probabilities are below 0 or do not add up to 1"
+        return Rating(unscored=reason, raw=rating.raw)
     return rating

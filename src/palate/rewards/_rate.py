@@ -20,6 +20,8 @@ from palate.records import Ask, PalateError, Rating, RewardModel, describe_error
 
 REWARD_MODEL = "reward model"
 """What a model is called that rates, where costs are counted."""
+ROUNDING = 1e-3
+"""By which probabilities may differ from what they should be."""
 
 
 def rate(model: RewardModel, asks: Sequence[Ask]) -> list[Rating]:
@@ -78,11 +80,17 @@ def sound(model: RewardModel, responses: int, rating: Rating) -> Rating:
             return msgspec.structs.replace(
                 rating, scores=None, probabilities=None, unscored=f"{field} are not finite numbers: {shown}"
             )
-    if rating.probabilities is not None and not math.isclose(sum(rating.probabilities), 1, abs_tol=1e-3):
+    if rating.probabilities is not None and not are_probabilities(rating.probabilities):
         raise PalateError(
-            f"the reward model {model.name!r} gave probabilities that do not add up to 1: {rating.probabilities}"
+            f"the reward model {model.name!r} gave probabilities that are below 0 or do not add up to 1: "
+            f"{rating.probabilities}"
         )
     return _encodable(rating)
+
+
+def are_probabilities(numbers: Sequence[float]) -> bool:
+    """Whether these can be, but for rounding, the probabilities of things of which one happens."""
+    return all(number >= -ROUNDING for number in numbers) and math.isclose(sum(numbers), 1, abs_tol=ROUNDING)
 
 
 def _encodable(rating: Rating) -> Rating:
