@@ -10,7 +10,7 @@ from pathlib import Path
 
 from palate.collect._database import Store, now
 from palate.collect._export import RECORDS, Exported, export, export_exchange, export_records, export_trl
-from palate.collect._forget import erase_from_export, erased_since
+from palate.collect._forget import alone_with_exports, erase_from_export, erased_since
 from palate.collect._project import Project, Survey
 from palate.collect._tables import exports
 from palate.records import PalateError
@@ -31,11 +31,12 @@ def export_folder(project: Project, store: Store, folder: Path | None = None) ->
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     free = [question.id for task in project.tasks if isinstance(task, Survey)
             for question in task.questions if question.kind == "text"]  # fmt: skip
-    export_records(collected, folder / RECORDS)
-    counts = export_trl(collected, folder / "trl.jsonl")
-    export_exchange(collected, folder / "exchange.jsonl", without_questions=free)
-    if counts.comparisons:
-        export(collected, folder / "benchmark", without_questions=free)
-    for person in erased_since(store, (person.id for person in collected.participants)):
-        erase_from_export(folder, person)  # who withdrew while it was written
+    with alone_with_exports(project):
+        export_records(collected, folder / RECORDS)
+        counts = export_trl(collected, folder / "trl.jsonl")
+        export_exchange(collected, folder / "exchange.jsonl", without_questions=free)
+        if counts.comparisons:
+            export(collected, folder / "benchmark", without_questions=free)
+        for person in erased_since(store, (person.id for person in collected.participants)):
+            erase_from_export(folder, person)  # who withdrew while it was written
     return folder, counts

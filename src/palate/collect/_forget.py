@@ -6,12 +6,19 @@ command finishes it.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock; two processes at once are then not kept apart
+    fcntl = None  # type: ignore[assignment]
 
 import msgspec
 import sqlalchemy as sa
@@ -43,8 +50,6 @@ WRITTEN = ("participants.jsonl", "items.jsonl", "answers.jsonl", "survey.jsonl",
 NEEDED = ("users.jsonl", "comparisons.jsonl")
 """Of a benchmark; an export that was killed has one of them or none."""
 CHECKPOINT_TRIES = 100
-_ONE_ERASURE = threading.Lock()
-"""Two people may withdraw at the same moment, and files are rewritten for one of them at a time."""
 ELSEWHERE = "backups and copies made elsewhere are out of reach; `palate collect restore` erases this person again"
 POSTGRES = "the write-ahead log and replicas of the PostgreSQL server keep old rows until they are recycled"
 
@@ -118,8 +123,29 @@ def erased_since(store: Store, people: Iterable[str]) -> list[str]:
 
 def _finish(project: Project, store: Store, keys: Keys, participant: str) -> Path:
     """Files first, since the tables tell where they are; the note that it was begun goes last."""
-    with _ONE_ERASURE:
+    with alone_with_exports(project):
         return _erase(project, store, keys, participant)
+
+
+_ONE_THREAD = threading.Lock()
+
+
+@contextmanager
+def alone_with_exports(project: Project) -> Iterator[None]:
+    """Wait until nobody writes this project's exports, in this process or another.
+
+    Of two people who withdraw at the same moment, each rewrite of a file would bring the other one back.
+    """
+    with _ONE_THREAD:
+        folder = os.open(project.folder, os.O_RDONLY) if fcntl else None
+        try:
+            if folder is not None:
+                with suppress(OSError):  # a file system that has no locks
+                    fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            if folder is not None:
+                os.close(folder)
 
 
 def _erase(project: Project, store: Store, keys: Keys, participant: str) -> Path:
