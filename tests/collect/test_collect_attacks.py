@@ -393,3 +393,32 @@ def test_health_is_told_while_all_threads_wait_for_the_database(small: Collectio
         assert done
         assert health.result().json()["status"] == "ready"
         assert all(one.result().status_code in (403, 429) for one in waiting)
+
+
+def test_a_free_text_stays_out_of_the_demographics_when_its_question_is_gone(tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    make_project(folder, "compare")
+    file = folder / "project.toml"
+    asked = (
+        '\n[[tasks]]\nkind = "survey"\nname = "about"\ntitle = "About"\n[[tasks.questions]]\nid = "age"\n'
+        'text = "How old are you?"\noptions = ["young", "old"]\n'
+    )
+    free = '[[tasks.questions]]\nid = "boss"\ntext = "Who is your boss?"\nkind = "text"\n'
+    without = file.read_text() + asked
+    for later in (without, without + free.replace('kind = "text"', 'options = ["he", "she"]')):
+        file.write_text(without + free)
+        made = Collection(folder)
+        ann = made.join().answer_all()
+        told = {"kind": "survey", "task": "about"}
+        sent = [("age", "old"), ("boss", "Jane Roe of Acme")]
+        saved = ann.send(*({**told, "id": str(uuid.uuid4()), "item": item, "value": value} for item, value in sent))
+        assert not saved.json()["refused"]
+        made.store.close()
+        file.write_text(later)
+        made = Collection(folder)
+        exported, _ = export_folder(made.project, made.store)
+        made.store.close()
+        for name in ("exchange.jsonl", "benchmark/users.jsonl"):
+            written = (exported / name).read_text()
+            assert '"age":"old"' in written
+            assert "Jane" not in written

@@ -268,7 +268,7 @@ class Store:
                 if row.kind == "survey":
                     survey.append(SurveyAnswer(
                         id=row.id, participant=participant, task=row.task, question=row.item, value=data["value"],
-                        date=row.date,
+                        free=data.get("free", False), date=row.date,
                     ))  # fmt: skip
                     continue
                 assignment = given.get((participant, row.item, row.repeat))

@@ -131,8 +131,8 @@ def _sort(collected: Collected) -> _Sorted:
 def benchmark_of(collected: Collected, *, without_questions: Collection[str] = ()) -> Benchmark:
     """The collection as a benchmark: each choice is an item, and a judgement in its person's history.
 
-    Demographics are the groups a participant was invited for and the survey's answers, but for `without_questions`
-    (free texts, which may name somebody). Values are the strongest ones of the portraits.
+    Demographics are the groups a participant was invited for and the survey's answers, but for
+    `without_questions` and free texts, which may name somebody. Values are the strongest ones of the portraits.
     """
     return _benchmark(collected, _sort(collected), without_questions)
 
@@ -256,6 +256,7 @@ def _users(collected: Collected, answers: _Sorted, without_questions: Collection
     for stated in sorted(collected.survey, key=lambda stated: stated.date):
         if (
             stated.question != FINISHED
+            and not stated.free
             and not is_portrait(stated.question)
             and stated.question not in without_questions
         ):

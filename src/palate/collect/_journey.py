@@ -234,6 +234,8 @@ class Journey:
         if sent.kind == "survey":
             assert isinstance(task, Survey)
             data = {"value": _survey_value(task, sent)}
+            if sent.item != FINISHED and _question(task, sent.item).kind == "text":
+                data["free"] = True  # noted now, since the project may ask otherwise by the time of an export
         elif isinstance(task, Survey):
             if sent.item != FINISHED:
                 _question(task, sent.item)

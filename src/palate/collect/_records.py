@@ -89,6 +89,8 @@ class SurveyAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     task: str
     question: str
     value: str | int | list[str]
+    free: bool = False
+    """Whether it is a text in the person's own words, which may name somebody."""
     date: str
 
 
