@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from palate.data import load_benchmark, write_benchmark
 from palate.records import Ask, Benchmark, Card, Comparison, Completion, Judgement, Post, User, View
 from palate.serve import Profiles, trainer_ask
@@ -81,3 +83,20 @@ def test_no_more_is_shown_than_eval_shows() -> None:
         assert set(served) <= {part.text for part in view.parts}
         left_out += len(view.parts) - len(served)
     assert left_out < len(mini.comparisons)  # nearly all of it is there
+
+
+def test_a_prompt_in_the_marks_of_a_chat_template_is_the_same_prompt(tmp_path: Path) -> None:
+    short = Judgement(prompt="Tea?", responses=("Green.", "Black."), preferred=0, date="2024-09-05")
+    ann = msgspec.structs.replace(ANN, judgements=(*ANN.judgements, short))
+    write_benchmark(msgspec.structs.replace(PLANTED, users={**PLANTED.users, "ann": ann}), tmp_path / "planted")
+    profiles = Profiles(tmp_path / "planted", VIEW)
+    templates = (
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n",
+        "<s>[INST] {} [/INST]",
+        "User: {}\nAssistant:",
+    )
+    for template in templates:
+        for prompt in (BREAD, TEA, TRIP, "Tea?"):
+            assert seen(profiles, template.format(prompt)) == seen(profiles, prompt)
+        new = seen(profiles, template.format("What shall I read after my tea?"))
+        assert any("Bread again" in text for text in new) and any("Green." in text for text in new)

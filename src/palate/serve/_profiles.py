@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
 
 import msgspec
 
-from palate.data import Item, load_benchmark, responses_of, text_key
+from palate.data import Item, is_short, load_benchmark, responses_of, text_key
 from palate.records import Ask, Benchmark, Completion, Judgement, PalateError, Part, Privileged, Rating, View
 from palate.views import WRITTEN, Missing, ViewBuilder, parse_budget, parse_view
 
@@ -23,6 +24,41 @@ LONGEST_KEPT = 20_000
 """Characters of a prompt whose view is kept: a request may hold prompts of a million."""
 USERS_KEPT = 64
 """Whose items and judgements are kept by what they ask."""
+_FIRST = 3
+"""Words of a prompt by which it is looked for in a longer one."""
+_MARKS = re.compile(r"[\n:]|<[^<>\n]{1,40}>|\[/?INST\]")
+"""What a chat template puts around a prompt."""
+
+
+class _Asked:
+    """What a user was asked in the benchmark, or had been asked before, by the prompt.
+
+    A trainer may send a prompt as its policy sees it, with the marks of a chat template, and this is the same prompt.
+    """
+
+    def __init__(self, items: Iterable[Item | Judgement]) -> None:
+        self._by_prompt: dict[str, list[Item | Judgement]] = {}
+        for one in items:
+            self._by_prompt.setdefault(text_key(one.prompt), []).append(one)
+        self._begins = {key: " ".join(key.split(" ", _FIRST)[:_FIRST]) for key in self._by_prompt}
+
+    def within(self, prompt: str) -> list[list[Item | Judgement]]:
+        """For each known prompt that a prompt is or holds, all that was asked with it; the last of them comes last."""
+        whole = text_key(prompt)
+        if whole in self._by_prompt:
+            return [self._by_prompt[whole]]
+        parts = set(map(text_key, _MARKS.split(prompt)))
+        words = whole.split(" ")
+        runs = set(map(" ".join, zip(*(words[place:] for place in range(_FIRST)), strict=False)))
+        padded = f" {whole} "
+        held = [
+            key for key, begins in self._begins.items()
+            if (key in parts if is_short(key) else begins in runs and f" {key} " in padded)
+        ]  # fmt: skip
+        return [
+            self._by_prompt[key]
+            for key in sorted(held, key=lambda key: (padded.rfind(f" {key} ") + len(key), len(key)))
+        ]
 
 
 class Profiles:
@@ -95,13 +131,14 @@ class Profiles:
 
         The id is made of what the view depends on, so that every rollout of a prompt gets the same view.
         """
-        asked = self._asked_of(user_id).get(text_key(prompt), [])
+        groups = self._asked_of(user_id).within(prompt)
+        asked = list(chain.from_iterable(groups))
         items = [one for one in asked if not isinstance(one, Judgement)]
         known = chain.from_iterable(one.responses if isinstance(one, Judgement) else responses_of(one) for one in asked)
         return Completion(
             id=f"{user_id}\x00{prompt}",
             user_id=user_id,
-            prompt=prompt,
+            prompt=groups[-1][0].prompt if groups else prompt,
             alternatives=tuple(dict.fromkeys([*known, *responses])),
             date=min((item.date for item in items if item.date is not None), default=None),
             sequence=min((item.sequence for item in items if item.sequence is not None), default=None),
@@ -117,14 +154,10 @@ class Profiles:
             found.setdefault(item.user_id, array("I")).append(place)
         return found
 
-    def _by_prompt(self, user_id: str) -> dict[str, list[Item | Judgement]]:
-        """What a user was asked in the benchmark, or had been asked before, by the prompt."""
-        found: dict[str, list[Item | Judgement]] = {}
+    def _by_prompt(self, user_id: str) -> _Asked:
         compared = (self._loaded.comparisons[place] for place in self._places.get(user_id, ()))
         completed = (item for item in self._loaded.completions if item.user_id == user_id)
-        for one in chain[Item | Judgement](compared, completed, self._loaded.users[user_id].judgements):
-            found.setdefault(text_key(one.prompt), []).append(one)
-        return found
+        return _Asked(chain[Item | Judgement](compared, completed, self._loaded.users[user_id].judgements))
 
 
 def _richest(benchmark: Benchmark) -> str:
