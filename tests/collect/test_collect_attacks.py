@@ -422,3 +422,12 @@ def test_a_free_text_stays_out_of_the_demographics_when_its_question_is_gone(tmp
             written = (exported / name).read_text()
             assert '"age":"old"' in written
             assert "Jane" not in written
+
+
+def test_a_receipt_says_that_what_was_made_of_an_export_was_not_searched(small: Collection) -> None:
+    before, after = small.join().answer_all(), small.join().answer_all()
+    receipts = [forget(small.project, small.store, small.keys, before.id, reason="asked")]
+    export_folder(small.project, small.store)
+    receipts.append(forget(small.project, small.store, small.keys, after.id, reason="asked"))
+    told = [json.loads(receipt.read_text())["not_erased"] for receipt in receipts]
+    assert [any("palate forget" in line for line in lines) for lines in told] == [False, True]

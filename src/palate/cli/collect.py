@@ -238,7 +238,9 @@ def plan(
 
 
 def forget(participant: str, folder: Path = HERE, /) -> None:
-    """Erase one person everywhere: answers, own texts, sessions, invitation, and every export.
+    """Erase one person: answers, own texts, sessions, invitation, and every export.
+
+    Runs and models that were made of an export are not searched: `palate forget` erases the person from those.
 
     Parameters
     ----------

@@ -51,6 +51,10 @@ NEEDED = ("users.jsonl", "comparisons.jsonl")
 """Of a benchmark; an export that was killed has one of them or none."""
 CHECKPOINT_TRIES = 100
 ELSEWHERE = "backups and copies made elsewhere are out of reach; `palate collect restore` erases this person again"
+MADE_OF_EXPORTS = (
+    "runs and trained models that were made of an export were not searched and may hold this person: erase them with "
+    "`palate forget USER --run RUN`. The ids of those who are gone are in the run and in no new export"
+)
 POSTGRES = "the write-ahead log and replicas of the PostgreSQL server keep old rows until they are recycled"
 
 
@@ -167,7 +171,7 @@ def _erase(project: Project, store: Store, keys: Keys, participant: str) -> Path
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         dry_run=False,
         places=places,
-        not_erased=[ELSEWHERE, *others, *pushed, *([] if store.sqlite else [POSTGRES])],
+        not_erased=[ELSEWHERE, *([MADE_OF_EXPORTS] if folders else []), *others, *pushed, *([] if store.sqlite else [POSTGRES])],
         retrain=[],
         words=[],
         vectors=[],
