@@ -13,7 +13,7 @@ from collection import ADDRESS, Collection, Person, make_collection
 from fastapi.routing import APIRoute
 from sqlalchemy import select
 
-from palate.collect._access import RateLimit, invite, revoke
+from palate.collect._access import RateLimit, RefusedError, enter_by_link, invite, revoke, visitor
 from palate.collect._app import OPEN
 from palate.collect._database import now
 from palate.collect._gate import MAX_BODY
@@ -418,3 +418,18 @@ def test_a_page_of_one_person_does_not_get_the_items_of_another_who_came_in_sinc
     ann.http.cookies = bob.http.cookies
     assert ann.http.get("/api/tasks/pairs", headers={"x-csrf-token": ann.csrf}).status_code == 403
     assert ann.http.get("/api/tasks/pairs", headers={"x-csrf-token": ""}).status_code == 200
+
+
+def test_a_link_in_which_a_platform_put_no_id_lets_nobody_in(collection: Collection) -> None:
+    link = invite(collection.store, collection.keys, crowd=True)[0]
+    token = link.path.removeprefix("/j/")
+    for outside in ("{{%PROLIFIC_PID%}}", "${workerId}", "[ID]", "ASSIGNMENT_ID_NOT_AVAILABLE", " "):
+        with pytest.raises(RefusedError, match="without your id"):
+            enter_by_link(collection.store, collection.keys, token, outside)
+    people = set()
+    for outside in ("5f3c", " 5f3c ", "A-1_b@x.org"):
+        session = enter_by_link(collection.store, collection.keys, token, outside)
+        found = visitor(collection.store, collection.keys, session)
+        assert found is not None
+        people.add(found.participant)
+    assert len(people) == 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import re
 import secrets
 import threading
 import time
@@ -33,6 +34,7 @@ SHORTEST_KEY = 32
 SESSION_DAYS = 30
 CODE_LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # without those that look alike
 CODE_LENGTH = 12
+_PLACEHOLDER = re.compile(r"[{}<>\[\]$%]|_NOT_AVAILABLE$")
 
 
 class RefusedError(PalateError):
@@ -197,7 +199,9 @@ def _enter(store: Store, connection: Connection, keys: Keys, row: Any, outside: 
         raise RefusedError("This invitation has expired. Ask the people who sent it for a new one.")
     participant = row.participant
     if row.kind == "crowd":
-        if not outside or len(outside) > 200:
+        outside = (outside or "").strip()
+        # a link in which the platform put no id still holds its own placeholder: everybody would be the same person
+        if not outside or len(outside) > 200 or _PLACEHOLDER.search(outside):
             raise RefusedError("This link came without your id. Go back to the platform and open the study from there.")
         participant = person_from_outside(store, connection, keys, "crowd", outside, row.strata)
     elif participant is None:

@@ -53,7 +53,8 @@ class CostTracker:
                 return False
             raise PalateError(
                 f"spent {money(self.usage.cost)} of {money(self._most_spent)}, and the next request could cost "
-                f"{money(price)}; what was answered is kept. Raise most_spent to continue."
+                f"{money(price)}; what was answered is kept. Raise most_spent to continue; the same command again "
+                "may spend as much once more."
             )
         self._reserved.append(price)
         return True
