@@ -253,6 +253,9 @@ def test_who_is_held_out_is_never_guessed(tiny_models: TinyModels, tmp_path: Pat
     mini = load_benchmark("mini")
     with pytest.raises(PalateError, match="all of which are trained on as somebody else's"):
         HeldOutUsers(mini, "reference:rougeL", users=USERS[:3], trained_prompts=[i.prompt for i in mini.comparisons])
+    templated = [f"<|im_start|>user\n{i.prompt}<|im_end|>\n<|im_start|>assistant\n" for i in mini.comparisons]
+    with pytest.raises(PalateError, match="all of which are trained on as somebody else's"):
+        HeldOutUsers(mini, "reference:rougeL", users=USERS[:3], trained_prompts=templated)
     assert isinstance(held_out_callback(known, "mini", "reference:rougeL", **SHORT), HeldOutCallback)
 
 

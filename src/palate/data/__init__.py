@@ -18,6 +18,7 @@ from palate.data._files import SEPARATORS, Row, read_rows, refuse_repeated, sepa
 from palate.data._folder import is_folder_format, write_benchmark
 from palate.data._history import History, Item, Visible, at_start_of_group, is_long, responses_of
 from palate.data._hub import CARD, HUB, HubRefusalError, Repository, look_up, mark_of, upload
+from palate.data._known_prompts import KnownPrompts
 from palate.data._load import LOADERS, list_benchmarks, load_benchmark, load_named, load_votes
 from palate.data._on_disk import Lines, OnDisk, at_places, picked
 from palate.data._pairs import pairs_from_completions
@@ -42,6 +43,7 @@ __all__ = [
     "HubRefusalError",
     "Inspection",
     "Item",
+    "KnownPrompts",
     "Lines",
     "Listing",
     "Location",

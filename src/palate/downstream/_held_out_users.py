@@ -12,12 +12,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from palate.data import at_start_of_group
+from palate.data import KnownPrompts, at_start_of_group, text_key
 from palate.downstream._critics import as_critic
 from palate.downstream._policy import Drawing
 from palate.downstream.best_of_n import BEST_OF_N, best_of_n
 from palate.downstream.best_of_n._expectations import Chooser, Expectations
-from palate.downstream.ppo._split import prompt_key
 from palate.engine import LanguageModel
 from palate.records import Benchmark, Critic, PalateError, RewardModel
 from palate.report import count
@@ -63,7 +62,7 @@ class HeldOutUsers:
         data_dir: str | Path | None = None,
     ) -> None:
         whole = as_benchmark(benchmark, data_dir)
-        self._benchmark = _part(whole, users, set(trained_users), {prompt_key(one) for one in trained_prompts})
+        self._benchmark = _part(whole, users, set(trained_users), trained_prompts)
         self._critic = as_critic(critic, self._benchmark)
         self._model, self._view = reward_model, view
         self._policy_view, self._limit, self._seed = policy_view, limit, seed
@@ -108,7 +107,9 @@ class HeldOutUsers:
         )
 
 
-def _part(benchmark: Benchmark, users: Collection[str] | None, trained: set[str], closed: set[str]) -> Benchmark:
+def _part(
+    benchmark: Benchmark, users: Collection[str] | None, trained: set[str], trained_prompts: Iterable[str]
+) -> Benchmark:
     """The benchmark with the items of held-out users alone, none of whose prompts is trained on."""
     if users is not None:
         if unknown := sorted(set(users) - benchmark.users.keys()):
@@ -123,7 +124,9 @@ def _part(benchmark: Benchmark, users: Collection[str] | None, trained: set[str]
         )
     wanted = (set(users) if users is not None else set(benchmark.users)) - trained
     own = [item for item in prompts(benchmark) if item.user_id in wanted]
-    kept = {item.id for item in own if prompt_key(item.prompt) not in closed}
+    known = KnownPrompts(item.prompt for item in own)
+    closed = {key for prompt in trained_prompts for key in known.within(prompt)}
+    kept = {item.id for item in own if text_key(item.prompt) not in closed}
     if not kept:
         raise PalateError(
             f"no prompt of {benchmark.card.name} is left to test on: {count(len(wanted), 'user')} are held out, with "

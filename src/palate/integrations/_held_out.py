@@ -49,7 +49,7 @@ def held_out_callback(
         critic,
         users=users,
         trained_users={str(user) for user in rows["user_id"]} if "user_id" in columns else (),
-        trained_prompts=_asked(rows["prompt"]) if "prompt" in columns else (),
+        trained_prompts=(text for name in ("prompt", "question") if name in columns for text in _asked(rows[name])),
         reward_model=reward_model,
         view=view,
         policy_view=policy_view,
@@ -65,5 +65,5 @@ def _asked(prompts: Sequence[str | Sequence[Mapping[str, object]]]) -> Iterator[
     for prompt in prompts:
         if isinstance(prompt, str):
             yield prompt
-        else:
+        elif prompt:
             yield from (str(turn.get("content")) for turn in prompt if turn.get("role") == "user")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from array import array
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from palate.data import Item, is_short, load_benchmark, responses_of, text_key
+from palate.data import Item, KnownPrompts, load_benchmark, responses_of, text_key
 from palate.records import Ask, Benchmark, Completion, Judgement, PalateError, Part, Privileged, Rating, View
 from palate.views import WRITTEN, Missing, ViewBuilder, parse_budget, parse_view
 
@@ -24,10 +23,6 @@ LONGEST_KEPT = 20_000
 """Characters of a prompt whose view is kept: a request may hold prompts of a million."""
 USERS_KEPT = 64
 """Whose items and judgements are kept by what they ask."""
-_FIRST = 3
-"""Words of a prompt by which it is looked for in a longer one."""
-_MARKS = re.compile(r"[\n:]|<[^<>\n]{1,40}>|\[/?INST\]")
-"""What a chat template puts around a prompt."""
 
 
 class _Asked:
@@ -40,25 +35,11 @@ class _Asked:
         self._by_prompt: dict[str, list[Item | Judgement]] = {}
         for one in items:
             self._by_prompt.setdefault(text_key(one.prompt), []).append(one)
-        self._begins = {key: " ".join(key.split(" ", _FIRST)[:_FIRST]) for key in self._by_prompt}
+        self._known = KnownPrompts(self._by_prompt)
 
     def within(self, prompt: str) -> list[list[Item | Judgement]]:
         """For each known prompt that a prompt is or holds, all that was asked with it; the last of them comes last."""
-        whole = text_key(prompt)
-        if whole in self._by_prompt:
-            return [self._by_prompt[whole]]
-        parts = set(map(text_key, _MARKS.split(prompt)))
-        words = whole.split(" ")
-        runs = set(map(" ".join, zip(*(words[place:] for place in range(_FIRST)), strict=False)))
-        padded = f" {whole} "
-        held = [
-            key for key, begins in self._begins.items()
-            if (key in parts if is_short(key) else begins in runs and f" {key} " in padded)
-        ]  # fmt: skip
-        return [
-            self._by_prompt[key]
-            for key in sorted(held, key=lambda key: (padded.rfind(f" {key} ") + len(key), len(key)))
-        ]
+        return [self._by_prompt[key] for key in self._known.within(prompt)]
 
 
 class Profiles:
