@@ -25,7 +25,7 @@ from palate.collect._forget import enforce_retention, finish_erasures, forget
 from palate.collect._import_answers import Imported
 from palate.collect._init import make_project
 from palate.collect._manage import import_answers
-from palate.collect._project import Feedback, read_project
+from palate.collect._project import Feedback, Project, read_project
 from palate.collect._records import Answer, Item, Participant
 from palate.collect._tables import erasures, events, metadata, receipts
 from palate.collect._text import show
@@ -295,13 +295,13 @@ def test_who_withdraws_while_an_export_is_written_is_not_in_it(
     for person, reason in ((ann, SECRET), (bob, "calm")):
         person.send(*(person.choose(item, reason=reason) for item in person.items()["items"]))
     name = ann.id
-    export = _export_folder.export_records
+    alone = _export_folder.alone_with_exports
 
-    def meanwhile(*given: Any) -> None:
+    def meanwhile(project: Project) -> Any:  # after the tables were read
         forget(small.project, small.store, small.keys, name, reason="withdrawn")
-        export(*given)
+        return alone(project)
 
-    monkeypatch.setattr(_export_folder, "export_records", meanwhile)
+    monkeypatch.setattr(_export_folder, "alone_with_exports", meanwhile)
     folder, _ = export_folder(small.project, small.store)
     texts = "".join(file.read_text() for file in folder.rglob("*") if file.is_file())
     assert SECRET not in texts and name not in texts and bob.id in texts

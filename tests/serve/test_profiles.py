@@ -6,8 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from palate.data import load_benchmark, write_benchmark
-from palate.records import Ask, Benchmark, Card, Comparison, Completion, Judgement, Post, User, View
+from palate.data import Pseudonyms, load_benchmark, write_benchmark
+from palate.privacy import forget
+from palate.records import Ask, Benchmark, Card, Comparison, Completion, Judgement, Post, Rating, User, View
 from palate.serve import Profiles, trainer_ask
 from palate.views import ViewBuilder, parse_view
 
@@ -100,3 +101,16 @@ def test_a_prompt_in_the_marks_of_a_chat_template_is_the_same_prompt(tmp_path: P
             assert seen(profiles, template.format(prompt)) == seen(profiles, prompt)
         new = seen(profiles, template.format("What shall I read after my tea?"))
         assert any("Bread again" in text for text in new) and any("Green." in text for text in new)
+
+
+def test_who_is_erased_while_the_server_runs_is_not_shown_any_more(tmp_path: Path) -> None:
+    folder = tmp_path / "planted"
+    write_benchmark(PLANTED, folder)
+    profiles = Profiles(folder, VIEW)
+    assert seen(profiles, "What shall I read?")
+    receipt = forget("ann", Pseudonyms(b"k" * 32), data=[folder])
+    assert any("palate serve" in line for line in receipt.not_erased)
+    asks = [trainer_ask("1", "What shall I read?", ["A poem."], user_id=user) for user in ("ann", "ben")]
+    ann, ben = profiles.fill(asks)
+    assert isinstance(ann, Rating) and "no user 'ann'" in str(ann.unscored)
+    assert isinstance(ben, Ask)

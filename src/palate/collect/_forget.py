@@ -50,7 +50,10 @@ WRITTEN = ("participants.jsonl", "items.jsonl", "answers.jsonl", "survey.jsonl",
 NEEDED = ("users.jsonl", "comparisons.jsonl")
 """Of a benchmark; an export that was killed has one of them or none."""
 CHECKPOINT_TRIES = 100
-ELSEWHERE = "backups and copies made elsewhere are out of reach; `palate collect restore` erases this person again"
+ELSEWHERE = (
+    "backups and copies made elsewhere, also in memory of programs that run, such as `palate serve`, are out of reach; "
+    "`palate collect restore` erases this person again"
+)
 MADE_OF_EXPORTS = (
     "runs and trained models that were made of an export were not searched and may hold this person: erase them with "
     "`palate forget USER --run RUN`. The ids of those who are gone are in the run and in no new export"

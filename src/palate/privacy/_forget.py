@@ -61,7 +61,10 @@ ANSWERS = (
     "answers of language models are kept under hashes of their requests, so those about this user cannot be told "
     "from others; they were kept because --keep-answers was given"
 )
-DISK = "copies elsewhere (backups, snapshots, version control, unused blocks of a disk) are out of reach of palate"
+DISK = (
+    "copies elsewhere (backups, snapshots, version control, unused blocks of a disk, memory of programs that run, such "
+    "as `palate serve`: start them again) are out of reach of palate"
+)
 
 
 VERSIONS = {

@@ -42,6 +42,10 @@ class _Asked:
         return [self._by_prompt[key] for key in self._known.within(prompt)]
 
 
+class _Id(msgspec.Struct):
+    user_id: str | int
+
+
 class Profiles:
     """The users of a benchmark, and the view that is built of each for a prompt.
 
@@ -77,6 +81,9 @@ class Profiles:
         self._builder.require(self.spec)
         self._loaded = loaded
         self.users = frozenset(loaded.users)
+        """Who was erased from the benchmark since is not among them any more."""
+        self._file = Path(benchmark, "users.jsonl")  # where it is a folder in palate's own format
+        self._read = _written(self._file)
         self.benchmark = loaded.card.name
         known = (loaded.content_hash, self.spec.name, retriever, self._builder.retriever.fingerprint, budget or "")
         self.fingerprint = hashlib.sha256("\x00".join(known).encode()).hexdigest()
@@ -94,6 +101,9 @@ class Profiles:
                 "view_name none where nobody is meant"
             )
         user_id = ask.view.user_id or ""
+        if (written := _written(self._file)) != self._read:
+            self._read, self.users = written, self.users & _ids(self._file)
+            self._view.cache_clear()
         if user_id not in self.users:
             return Rating(unscored=f"{self.benchmark} has no user {user_id!r}")
         view = (self._view if len(ask.prompt) <= LONGEST_KEPT else self._build)(user_id, ask.prompt)
@@ -139,6 +149,22 @@ class Profiles:
         compared = (self._loaded.comparisons[place] for place in self._places.get(user_id, ()))
         completed = (item for item in self._loaded.completions if item.user_id == user_id)
         return _Asked(chain[Item | Judgement](compared, completed, self._loaded.users[user_id].judgements))
+
+
+def _written(file: Path) -> tuple[int, int] | None:
+    """By what a file that was written again is told; None where there is none."""
+    try:
+        state = file.stat()
+    except OSError:
+        return None
+    return state.st_ino, state.st_mtime_ns
+
+
+def _ids(file: Path) -> set[str]:
+    try:
+        return {str(msgspec.json.decode(line, type=_Id).user_id) for line in file.read_bytes().splitlines() if line}
+    except (OSError, msgspec.MsgspecError):  # nobody, rather than somebody who was erased
+        return set()
 
 
 def _richest(benchmark: Benchmark) -> str:
