@@ -201,3 +201,10 @@ def test_check_eval_and_train_take_the_folder_as_it_is(tmp_path: Path) -> None:
     assert accuracy["sim", "judgements:8"] > accuracy["sim", "swapped"] + 0.1
     trained = train(folder, ["per-user"], features="traits", folds=2, out=tmp_path / "runs", keep_models=False)
     assert {one.rm for one in trained.results} >= {"per-user", "bradley-terry"}
+
+
+def test_the_card_says_that_a_survey_came_after_the_choices() -> None:
+    for date, people in (("2025-01-01", 0), ("2027-01-01", 1)):
+        told = SurveyAnswer(id="1", participant="ann", task="s", question="taste", value="short answers", date=date)
+        notes = benchmark_of(small(*ANSWERS, survey=(told,))).card.notes
+        assert sum("after their first choice" in note for note in notes) == people

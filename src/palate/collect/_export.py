@@ -45,6 +45,8 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     """Choices for which the item's first response also stood first on the screen."""
     active: int
     """Choices of pairs that were chosen actively."""
+    told_after: int = 0
+    """People who answered a survey after their first choice: their demographics or values may hold what came later."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -54,8 +56,13 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
             f"{self.active:,} of {_number(self.comparisons, 'choice')} are of pairs chosen actively: hard pairs came "
             "more often, so that the plain accuracy of any model on them is biased"
         )
+        later = (
+            f"{_number(self.told_after, 'person', 'people')} answered a survey after their first choice: demographics "
+            "and values have no date, so a view of an earlier choice holds what they said afterwards"
+        )
         return (
             *([biased] if self.active else []),
+            *([later] if self.told_after else []),
             f"{_number(self.comparisons, 'choice')} of {_number(self.users, 'person', 'people')}{edited}",
             f"left out: {_number(self.ties, 'tie')}, {_number(self.repeats, 'planned repeat')} (the first answer "
             f"counts), {_number(self.checks, 'attention check')} ({self.checks_failed:,} failed), "
@@ -116,6 +123,11 @@ def _sort(collected: Collected) -> _Sorted:
             known.add((answer.participant, item.id))
             choices.setdefault(answer.participant, []).append(_Choice(answer, item, answer.choice))
     with_something = choices.keys() | edits.keys()
+    told_after = {
+        told.participant for told in collected.survey
+        if told.question != FINISHED and not told.free and told.participant in choices
+        and told.date > min(chosen.answer.date for chosen in choices[told.participant])
+    }  # fmt: skip
     written = Exported(
         users=len(with_something),
         comparisons=sum(map(len, choices.values())),
@@ -123,6 +135,7 @@ def _sort(collected: Collected) -> _Sorted:
         people_without=sum(person.id not in with_something for person in collected.participants),
         in_file_order=sum(choice.answer.shown[0] == 0 for chosen in choices.values() for choice in chosen),
         active=sum(choice.answer.probability is not None for chosen in choices.values() for choice in chosen),
+        told_after=len(told_after),
         **counts,
     )
     return _Sorted(choices=choices, edits=edits, counts=written)
