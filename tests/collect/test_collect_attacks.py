@@ -431,3 +431,21 @@ def test_a_receipt_says_that_what_was_made_of_an_export_was_not_searched(small: 
     receipts.append(forget(small.project, small.store, small.keys, after.id, reason="asked"))
     told = [json.loads(receipt.read_text())["not_erased"] for receipt in receipts]
     assert [any("palate forget" in line for line in lines) for lines in told] == [False, True]
+
+
+def test_an_export_that_cannot_be_written_is_said_and_the_erasure_is_finished_later(
+    small: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = small.join().answer_all()
+    id = person.id
+    folder, _ = export_folder(small.project, small.store)
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("palate.privacy.rewrite", denied)
+        with pytest.raises(PalateError, match=r"cannot be written \(Permission denied\); the erasure is noted"):
+            forget(small.project, small.store, small.keys, id, reason="asked")
+    assert len(finish_erasures(small.project, small.store, small.keys)) == 1
+    assert [file for file in folder.rglob("*") if file.is_file() and id.encode() in file.read_bytes()] == []

@@ -131,7 +131,11 @@ def erased_since(store: Store, people: Iterable[str]) -> list[str]:
 def _finish(project: Project, store: Store, keys: Keys, participant: str) -> Path:
     """Files first, since the tables tell where they are; the note that it was begun goes last."""
     with alone_with_exports(project):
-        return _erase(project, store, keys, participant)
+        try:
+            return _erase(project, store, keys, participant)
+        except OSError as error:
+            what = f"{error.filename2 or error.filename} cannot be written ({error.strerror or error})"
+            raise PalateError(f"{what}; the erasure is noted, and the next command finishes it") from error
 
 
 _ONE_THREAD = threading.Lock()
