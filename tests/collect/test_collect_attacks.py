@@ -449,3 +449,15 @@ def test_an_export_that_cannot_be_written_is_said_and_the_erasure_is_finished_la
             forget(small.project, small.store, small.keys, id, reason="asked")
     assert len(finish_erasures(small.project, small.store, small.keys)) == 1
     assert [file for file in folder.rglob("*") if file.is_file() and id.encode() in file.read_bytes()] == []
+
+
+def test_whoever_is_in_an_export_without_a_choice_can_withdraw_after_all_others(small: Collection) -> None:
+    ann, bob = small.join().answer_all(), small.join()
+    bob.send(*({**bob.choose(item), "position": None, "tie": True} for item in bob.items()["items"]))
+    folder, _ = export_folder(small.project, small.store)
+    people = [ann.id, bob.id]
+    for id in people:
+        forget(small.project, small.store, small.keys, id, reason="withdrawn")
+    written = b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+    assert not any(id.encode() in written for id in people)
+    assert finish_erasures(small.project, small.store, small.keys) == []

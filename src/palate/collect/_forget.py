@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 RECEIPTS = "receipts"
 WRITTEN = ("participants.jsonl", "items.jsonl", "answers.jsonl", "survey.jsonl", "trl.jsonl", "exchange.jsonl")
-NEEDED = ("users.jsonl", "comparisons.jsonl")
-"""Of a benchmark; an export that was killed has one of them or none."""
+USERS, CHOSEN, EDITED = "users.jsonl", "comparisons.jsonl", "completions.jsonl"
+"""Of a benchmark; one that was killed, or of which everybody is erased, lacks the users or both of the others."""
 CHECKPOINT_TRIES = 100
 ELSEWHERE = (
     "backups and copies made elsewhere, also in memory of programs that run, such as `palate serve`, are out of reach; "
@@ -270,7 +270,7 @@ def erase_from_export(folder: Path, participant: str) -> Place:
     if not receipts and not _names(folder, participant):
         return Place(kind="export", path=str(folder), erased={})
     if benchmark.is_dir():
-        if participant in load_benchmark(benchmark).users:
+        if _is_whole(benchmark) and participant in load_benchmark(benchmark).users:
             receipts = [forget_in_folder(participant, names, data=[benchmark], keep_answers=True)]
         for place in (place for receipt in receipts for place in receipt.places):
             for name, count in place.erased.items():
@@ -297,10 +297,14 @@ def _remove_cut_off(benchmark: Path) -> None:
     """Remove a benchmark that an export was killed over: nobody can read it, and it would stop the erasure."""
     from palate.privacy import remove_drafts
 
-    remove_drafts(benchmark, (*NEEDED, "card.json"))
-    if all((benchmark / name).is_file() for name in NEEDED):
+    remove_drafts(benchmark, (USERS, CHOSEN, EDITED, "card.json"))
+    if _is_whole(benchmark):
         return
-    for name in NEEDED:
+    for name in (USERS, CHOSEN, EDITED):
         (benchmark / name).unlink(missing_ok=True)
     if not any(benchmark.iterdir()):
         benchmark.rmdir()
+
+
+def _is_whole(benchmark: Path) -> bool:
+    return (benchmark / USERS).is_file() and any((benchmark / name).is_file() for name in (CHOSEN, EDITED))
