@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import time
@@ -15,6 +16,7 @@ from collection import Collection, Served, make_collection
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from palate.collect._access import invite
+from palate.collect._init import make_project
 from tiny_models import TinyModels
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -392,3 +394,31 @@ def test_a_profile_that_comes_late_is_not_shown_with_another_item(visit: Any) ->
     page.evaluate("() => new Promise((done) => { setTimeout(done, 200); })")
     expect(page.locator("#profile")).to_be_hidden()
     expect(page.locator("[data-dimension=factuality]")).to_be_visible()
+
+
+def test_a_double_click_answers_one_item(browser: Browser, tmp_path: Path) -> None:
+    asked = dict.fromkeys(("strength", "satisfaction", "reason"), "false") | {"values": "[]", "per_person": "3"}
+    make_project(tmp_path / "study", "compare")
+    texts = ["first text", "other text"]  # as long as those of the next item, so that nothing moves on the page
+    rows = [{"id": f"item-{place}", "prompt": f"Which, {place}?", "responses": texts} for place in range(4)]
+    file = tmp_path / "study" / "project.toml"
+    text = file.read_text()
+    for key, value in {**asked, "overlap": "0", "repeats": "0", "checks": "0"}.items():
+        text = re.sub(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
+    file.write_text(text)
+    (tmp_path / "study" / "items.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    made = Collection(tmp_path / "study")
+    server = Served(made.folder)
+    try:
+        ann = Visit(browser, made, server)
+        page = ann.start()
+        page.locator(".response button").first.dblclick()
+        expect(page.locator("#counts")).to_contain_text("1 of 3")
+        expect(page.locator("#state")).to_have_text("Saved")
+        assert len(made.store.collected(made.project).answers) == 1
+        page.locator(".response button").first.click()
+        expect(page.locator("#counts")).to_contain_text("2 of 3")
+        ann.context.close()
+    finally:
+        server.kill()
+        made.store.close()

@@ -92,7 +92,8 @@
       hint.textContent = place + 1;
       button.append(hint, ` I prefer answer ${place + 1}`);
       button.setAttribute("aria-pressed", "false");
-      button.addEventListener("click", () => choose(place));
+      // The second click of a double click may come to the next item, which nobody has read.
+      button.addEventListener("click", (event) => { if (event.detail < 2) choose(place); });
       box.append(button);
     }
     return box;
@@ -190,7 +191,7 @@
 
   details?.addEventListener("submit", (event) => { event.preventDefault(); next(true); });
   reason?.addEventListener("paste", () => { pasted = true; });
-  $("tie")?.addEventListener("click", () => choose(-1));
+  $("tie")?.addEventListener("click", (event) => { if (event.detail < 2) choose(-1); });
   $("undo").addEventListener("click", undo);
 
   document.addEventListener("keydown", (event) => {
