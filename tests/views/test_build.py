@@ -243,8 +243,9 @@ def test_what_was_chosen_earlier_in_the_same_talk_is_not_shown(dated: bool) -> N
     def asked(who: str, place: int, group: str | None) -> Comparison:
         date = f"2024-01-{place + 1:02}" if dated else None
         pair = (f"Yes, {who} goes to town number {place}.", f"No, {who} stays at home on day {place}.")
-        more = {"responses": pair, "date": date, "sequence": None if dated else place, "group": group}
-        return item(f"{who}-{place}", who, prompt=f"Question {place}?", **more)
+        place_then = None if dated else place
+        prompt = f"Question {place}?"
+        return item(f"{who}-{place}", who, prompt=prompt, responses=pair, date=date, sequence=place_then, group=group)
 
     groups = [None, "hers", "hers", "hers", None, "debate", "debate"]
     items = [asked("ann", place, group) for place, group in enumerate(groups)] + [asked("bob", 5, "debate")]
@@ -256,7 +257,7 @@ def test_what_was_chosen_earlier_in_the_same_talk_is_not_shown(dated: bool) -> N
     )
     held = benchmark([user("ann", judgements=past), user("bob")], items)
     shown = ViewBuilder(held).build(parse_view("judgements:9"), items[:7])
-    assert [sorted(part.id for part in view.parts) for view in shown if isinstance(view, View)] == [
+    assert [sorted(str(part.id) for part in view.parts) for view in shown if isinstance(view, View)] == [
         [], ["ann-0"], ["ann-0"], ["ann-0"],
         ["ann-0", "ann-1", "ann-2", "ann-3"],
         ["ann-0", "ann-1", "ann-2", "ann-3", "ann-4"],
