@@ -13,6 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from palate.data._digests import Digests, digest_of
 from palate.data._on_disk import Lines, OnDisk
 from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
 from palate.records import Benchmark, Comparison, Completion, Dated, Judgement, Post, User, came_before
@@ -158,8 +159,15 @@ class History:
 
     @cached_property
     def _groups(self) -> dict[str, dict[str, _Start]]:
-        """By group, when each of its people was first asked in it."""
-        return _starts(chain[Item](self._benchmark.completions, self._benchmark.comparisons))
+        """By group of several items, when each of its people was first asked in it."""
+        items = (self._benchmark.completions, self._benchmark.comparisons)
+        seen, several = Digests(), set[str]()
+        for item in chain[Item](*items):
+            if item.group and seen.number(digest := digest_of(item.group)) is not None:
+                several.add(item.group)
+            elif item.group:
+                seen.add(digest)
+        return _starts(item for item in chain[Item](*items) if item.group in several)
 
     def _begun(self, user: User, item: Item) -> Item:
         """The item as of the first one of its group, where the group tells a matter of its user's own."""
