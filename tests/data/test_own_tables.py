@@ -475,3 +475,12 @@ def test_two_users_who_may_be_one_are_named(other: str, tmp_path: Path) -> None:
     assert f"{other!r}: as the id of another user" in told(path)
     with pytest.warns(UserWarning, match="as the id of another user"):
         load_benchmark(path)
+
+
+def test_files_of_a_folder_are_read_in_the_order_in_which_people_count(tmp_path: Path) -> None:
+    """Without dates a later row is a later choice, and `week-10` is not before `week-2`."""
+    for week in (1, 2, 10):
+        rows = f"user,prompt,chosen,rejected\nann,week {week}?,yes {week},no {week}\n"
+        (tmp_path / f"week-{week}.csv").write_text(rows)
+    made = load_benchmark(f"{tmp_path},user=user")
+    assert [item.prompt for item in made.comparisons] == ["week 1?", "week 2?", "week 10?"]
