@@ -62,6 +62,8 @@ def test_a_usual_name_of_the_prompt_is_understood(name: str, tmp_path: Path) -> 
         ),
         (PAIR | {"user": 1, "question": "?"}, "'prompt' and 'question' could each be the prompt"),
         (PAIR | SIDES | {"label": "A"}, "the choice is there twice"),
+        (SIDES | {"chosen": "response_a", "rejected": "response_b"}, "label=chosen"),
+        (SIDES | {"winner": "gpt-4", "loser": "claude"}, "Say which columns hold the texts"),
         (SIDES, "no column says which was preferred; say which does: "),
         (SIDES | {"label": "A", "winner": "B"}, "'label' and 'winner' could each be the label"),
     ],
