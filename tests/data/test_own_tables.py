@@ -211,6 +211,10 @@ def test_a_column_that_nothing_is_read_from_is_named(tmp_path: Path) -> None:
 def test_what_programs_write_for_a_missing_value_is_no_trait_and_no_person_unsaid(tmp_path: Path) -> None:
     rows = [PAIR | {"user_id": "ann", "plan": plan} for plan in ("n/a", "Plus", "Basic")]
     path = written(tmp_path / "prefs.jsonl", [*rows, *[PAIR | {"user_id": "NULL", "plan": "nan"}] * 2])
+    unnamed = written(
+        tmp_path / "unnamed.jsonl", [PAIR | {"user_id": name} for name in ("ann", "[deleted]", "Anonymous")]
+    )
+    assert "(and 1 more): this looks like a missing value and counts as one person" in told(unnamed)
     spec = f"{path},demographics=plan"
     assert quietly(spec).users["ann"].demographics == {"plan": "Plus"}
     assert quietly(spec).users["NULL"].demographics == {}
