@@ -54,6 +54,12 @@ _USER_NAMES = {"uid", "username", "userhash", *_USERS, *(f"{name}id" for name in
 _PROMPTS = {"prompt", "question", "instruction", "query", "input", "userprompt", "userquery"}
 _CONVERSATIONS = {"conversation", "conversations", "dialogue", "dialog", "chat", "chathistory", "context"}
 """Names of prompts where no column has a name of `_PROMPTS`."""
+_TALKS = [
+    f"{talk}{id}"
+    for talk in ("conversation", "dialogue", "dialog", "chat", "thread", "session")
+    for id in ("id", "hash")
+]
+"""What a person chose earlier in a talk tells what the talk is about, so a talk is a group; the finest is first."""
 _CHOICES = (
     ("chosen", "rejected"),
     ("chosenresponse", "rejectedresponse"),
@@ -205,7 +211,7 @@ def find_columns(fields: Sequence[str], options: Mapping[str, str], path: str, s
         date=options.get("date"),
         days=options.get("days"),
         category=options.get("category"),
-        group=options.get("group"),
+        group=search.group(),
         id=search.id(),
         demographics=search.demographics(),
         skips_bad="bad" in options,
@@ -276,6 +282,11 @@ class _Search:
     def id(self) -> str | None:
         named = self.options.get("id", "id" if "id" in self.fields and "id" not in self.taken else NO_USER)
         return None if named == NO_USER else named
+
+    def group(self) -> str | None:
+        """What tells which choices belong together: an option, or the column of talks."""
+        talks = [name for name in _TALKS for field in self.fields if plain(field) == name and field not in self.taken]
+        return self.single("group", talks[:1])
 
     def demographics(self) -> tuple[str, ...]:
         named = self.options.get("demographics")
