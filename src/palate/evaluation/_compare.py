@@ -145,8 +145,8 @@ def _unmatched(runs: Sequence[Run[Settings]], strangers: Sequence[Strangers], it
     for one, other in combinations(range(len(runs)), 2):
         if runs[one].settings.content_hash != runs[other].settings.content_hash:
             found.append(
-                f"what {runs[one].folder.name} and {runs[other].folder.name} show of a person: they are of two versions "
-                "of the data, which agree in these items and may differ in the history"
+                f"what {runs[one].folder.name} and {runs[other].folder.name} show of a person: they are of two "
+                "versions of the data, which agree in these items and may differ in the history"
             )
         for view in sorted(strangers[one].keys() & strangers[other].keys()):
             if differ := other_strangers(strangers[one], strangers[other], view):
