@@ -308,12 +308,15 @@ class _Search:
         labels = [field for field in self.fields if field not in {*self.taken, *used} and plain(field) in _LABELS]
         scores = self._both("score_a", "score_b", _SCORE_PAIRS)
         judged = "label" in self.options or bool(labels) or bool(scores)
-        if choices and pairs and judged:
+        if choices and pairs:  # the former may hold texts, or say which of the latter was chosen: A, or a model
             one, other = choices[0], pairs[0]
-            label = f"label={labels[0]}" if labels else f"score_a={scores[0][0]},score_b={scores[0][1]}"
+            label = f"label={labels[0] if labels else one[0]}"
+            if scores and not labels:
+                label = f"score_a={scores[0][0]},score_b={scores[0][1]}"
             raise PalateError(
                 f"{self.source}: the choice is there twice, as {one[0]!r} and {one[1]!r} and as {other[0]!r} and "
-                f"{other[1]!r} with a label. Say which: {self.path},chosen={one[0]},rejected={one[1]} or "
+                f"{other[1]!r}{' with a label' if judged else ''}. Say which columns hold the texts: "
+                f"{self.path},chosen={one[0]},rejected={one[1]} or "
                 f"{self.path},response_a={other[0]},response_b={other[1]},{label}"
             )
         if choices:
