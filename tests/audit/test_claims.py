@@ -142,3 +142,25 @@ def test_the_claim_is_the_first_thing_that_the_command_says(tmp_path: Path) -> N
     page = (tmp_path / "a.md").read_text(encoding="utf-8")
     assert page.index("of the claimed gain survives") < page.index("How far one gets")
     assert "begins with" in page or "ends with" in page or "contains" in page
+
+
+def test_what_others_chose_of_the_same_pairs_is_said_beside_a_bare_number(tmp_path: Path) -> None:
+    """No word tells what everybody likes of these pairs, so no impersonal model learns it from other pairs."""
+    words = np.random.default_rng(1).permutation([f"w{number}" for number in range(480)]).reshape(20, 3, 8)
+    pairs = [tuple(map(" ".join, pair)) for pair in words.tolist()]
+    comparisons = [
+        Comparison(
+            id=f"{user}-{number}",
+            user_id=f"user-{user}",
+            prompt=prompt,
+            responses=(one, other),
+            preferred=int((user + number) % 5 == 0) if number % 2 else 1 - int((user + number) % 5 == 0),
+        )
+        for user in range(15)
+        for number, (prompt, one, other) in enumerate(pairs)
+    ]
+    users = [User(id=f"user-{user}") for user in range(15)]
+    folder = written(benchmark_of(users, comparisons), tmp_path / "b")
+    found = audit_benchmark(folder, impersonal=False, claimed=0.8)
+    assert found.findings[0].severity == "warning"
+    assert "their majority gets 80.0%" in found.findings[0].text and "0.0% survives" in found.findings[0].text

@@ -209,6 +209,26 @@ class TestCompare:
         assert "swapped:posts:3" not in {row.view for row in strangers.differences}
         assert any("different strangers" in line for line in strangers.unmatched)
 
+    def test_an_unfinished_run_is_said_to_be_one(self, tmp_path: Path) -> None:
+        one, other = (evaluate("mini", [rm], ["none"], limit=20, out=tmp_path).run for rm in ("overlap", "longest"))
+        ledger = Path(one) / "ratings.jsonl"
+        ledger.write_text("".join(ledger.read_text().splitlines(keepends=True)[:7]))
+        found = compare(one, other, controls=True)
+        assert found.unmatched == [f"13 of 20 ratings of {Path(one).name} are still to be made"]
+        done = palate("compare", one, other, "--controls", cwd=tmp_path)
+        assert "20 items" in done.stdout and "7 items" in done.stdout and "that both runs hold" in done.stdout
+
+    def test_two_versions_of_the_data_are_said_to_be_two(self, tmp_path: Path) -> None:
+        (tmp_path / "comparisons.jsonl").write_text(
+            json.dumps({"id": "q", "user_id": "ann", "question": "?", "chosen": "a long one", "rejected": "b"})
+        )
+        runs = []
+        for text in ("I row.", "I sail."):
+            (tmp_path / "users.jsonl").write_text(json.dumps({"user_id": "ann", "posts": [{"id": "p", "text": text}]}))
+            runs.append(evaluate(tmp_path, ["overlap"], ["posts:1"], out=tmp_path / text).run)
+        found = compare(*runs, controls=True)
+        assert any("two versions of the data" in line for line in found.unmatched)
+
     def test_controls_are_not_compared_with_each_other_unless_asked(self, tmp_path: Path) -> None:
         runs = [evaluate("mini", [rm], ["none"], limit=4, out=tmp_path).run for rm in ("first", "longest")]
         with pytest.raises(PalateError, match="--controls"):

@@ -143,6 +143,11 @@ def test_of_two_who_tell_the_same_group_in_a_survey_one_gets_the_place(tmp_path:
         told = {"id": str(uuid.uuid4()), "kind": "survey", "task": "about", "item": "region", "value": "north"}
         assert person.send(told).json()["saved"]
     assert [made.context.journey.is_full(person.id) for person in people] == [False, True, True]
+    first, late, _ = ([*person.items()["items"]] for person in people)
+    assert first and not late  # whoever is sent away takes no item from others
+    assert (
+        "This study is full" in people[1].http.get("/t/pairs").text and people[1].http.get("/done").url.path != "/done"
+    )
     made.context.live.close()
     made.store.close()
 
@@ -461,3 +466,17 @@ def test_whoever_is_in_an_export_without_a_choice_can_withdraw_after_all_others(
     written = b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
     assert not any(id.encode() in written for id in people)
     assert finish_erasures(small.project, small.store, small.keys) == []
+
+
+@pytest.mark.filterwarnings("ignore:(GET|POST) about somebody")
+def test_whoever_is_erased_while_they_answer_is_told_so(small: Collection) -> None:
+    for _ in range(4):
+        ann = small.join()
+        name, items = ann.id, ann.items()["items"]
+        with ThreadPoolExecutor(4) as threads:
+            sent = [threads.submit(ann.send, ann.choose(item)) for item in items]
+            read = [threads.submit(ann.http.get, path) for path in ("/", "/api/tasks/pairs", "/consent") for _ in "ab"]
+            forget(small.project, small.store, small.keys, name, reason="asked")
+            answers = {one.result().status_code for one in (*sent, *read)}
+        assert answers <= {200, 303, 401, 403, 409}
+        assert not small.store.collected(small.project).participants

@@ -25,7 +25,7 @@ from palate.collect._forget import enforce_retention, finish_erasures, forget
 from palate.collect._import_answers import Imported
 from palate.collect._init import make_project
 from palate.collect._manage import import_answers
-from palate.collect._project import Feedback, Project, read_project
+from palate.collect._project import Feedback, Project, Survey, read_project
 from palate.collect._records import Answer, Item, Participant
 from palate.collect._tables import erasures, events, metadata, receipts
 from palate.collect._text import show
@@ -338,3 +338,16 @@ def test_an_import_mixes_up_no_items_and_brings_nobody_back(small: Collection) -
     forget(small.project, small.store, small.keys, first.participants[0].id, reason="asked")
     assert "1 people left out" in import_answers(small.folder, imported("tea")).notes[-1]
     assert small.store.collected(small.project).participants == ()
+
+
+def test_a_question_has_one_place(tmp_path: Path) -> None:
+    make_project(tmp_path / "study", "survey")
+    file = tmp_path / "study" / "project.toml"
+    again = (
+        '\n[[tasks]]\nkind = "survey"\nname = "later"\n[[tasks.questions]]\nid = "ID"\ntext = "Again?"\nkind = "text"\n'
+    )
+    first = read_project(tmp_path / "study").tasks[0]
+    assert isinstance(first, Survey)
+    file.write_text(file.read_text() + again.replace("ID", first.questions[0].id))
+    with pytest.raises(PalateError, match=f"the question '{first.questions[0].id}' is in 2 surveys"):
+        read_project(tmp_path / "study")

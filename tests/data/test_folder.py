@@ -62,6 +62,8 @@ def test_responses_with_the_index_preferred_keep_their_order(tmp_path: Path) -> 
     [
         ({"responses": ["A skiff.", "A liner."], "preferred": 1}, "chosen"),
         ({"responses": ["A canoe.", "A liner."], "preferred": 0}, "chosen"),
+        ({"rejected": None, "responses": ["A skiff.", "A liner."], "preferred": 1}, "chosen"),
+        ({"chosen": None, "responses": ["A skiff.", "A liner."], "preferred": 1}, "rejected"),
         ({"prompt": "Which train?"}, "prompt"),
     ],
 )
@@ -69,6 +71,18 @@ def test_a_row_that_says_one_thing_twice_must_not_contradict_itself(
     more: dict[str, object], field: str, tmp_path: Path
 ) -> None:
     assert f"comparisons.jsonl:1: field {field!r}: says" in complaint(folder(tmp_path, [USER], [ROW | more]))
+
+
+@pytest.mark.parametrize("name", ["timestamp", "created_at", "PostedAt"])
+@pytest.mark.parametrize("of", ["posts", "preferences", "comparisons"])
+def test_times_of_another_name_are_said_since_what_is_later_is_shown(of: str, name: str, tmp_path: Path) -> None:
+    when = {name: "2024-03-01T10:00:00"}
+    past = {"prompt": "?", "response_A": "a", "response_B": "b", "chosen_response": "A"}
+    posts = [{"id": "p", "text": f'He said "{name}": 1.', **(when if of == "posts" else {})}]
+    user = USER | {"posts": posts, "preferences": [past | (when if of == "preferences" else {})]}
+    where = folder(tmp_path, [user], [ROW | (when if of == "comparisons" else {})])
+    with pytest.warns(UserWarning, match=f"field '{name}': palate does not read times of this name"):
+        load_benchmark(where)
 
 
 def test_a_row_may_say_one_choice_in_both_ways(tmp_path: Path) -> None:

@@ -62,6 +62,8 @@ def test_a_usual_name_of_the_prompt_is_understood(name: str, tmp_path: Path) -> 
         ),
         (PAIR | {"user": 1, "question": "?"}, "'prompt' and 'question' could each be the prompt"),
         (PAIR | SIDES | {"label": "A"}, "the choice is there twice"),
+        (SIDES | {"chosen": "response_a", "rejected": "response_b"}, "label=chosen"),
+        (SIDES | {"winner": "gpt-4", "loser": "claude"}, "Say which columns hold the texts"),
         (SIDES, "no column says which was preferred; say which does: "),
         (SIDES | {"label": "A", "winner": "B"}, "'label' and 'winner' could each be the label"),
     ],
@@ -209,6 +211,10 @@ def test_a_column_that_nothing_is_read_from_is_named(tmp_path: Path) -> None:
 def test_what_programs_write_for_a_missing_value_is_no_trait_and_no_person_unsaid(tmp_path: Path) -> None:
     rows = [PAIR | {"user_id": "ann", "plan": plan} for plan in ("n/a", "Plus", "Basic")]
     path = written(tmp_path / "prefs.jsonl", [*rows, *[PAIR | {"user_id": "NULL", "plan": "nan"}] * 2])
+    unnamed = written(
+        tmp_path / "unnamed.jsonl", [PAIR | {"user_id": name} for name in ("ann", "[deleted]", "Anonymous")]
+    )
+    assert "(and 1 more): this looks like a missing value and counts as one person" in told(unnamed)
     spec = f"{path},demographics=plan"
     assert quietly(spec).users["ann"].demographics == {"plan": "Plus"}
     assert quietly(spec).users["NULL"].demographics == {}
@@ -475,3 +481,12 @@ def test_two_users_who_may_be_one_are_named(other: str, tmp_path: Path) -> None:
     assert f"{other!r}: as the id of another user" in told(path)
     with pytest.warns(UserWarning, match="as the id of another user"):
         load_benchmark(path)
+
+
+def test_files_of_a_folder_are_read_in_the_order_in_which_people_count(tmp_path: Path) -> None:
+    """Without dates a later row is a later choice, and `week-10` is not before `week-2`."""
+    for week in (1, 2, 10):
+        rows = f"user,prompt,chosen,rejected\nann,week {week}?,yes {week},no {week}\n"
+        (tmp_path / f"week-{week}.csv").write_text(rows)
+    made = load_benchmark(f"{tmp_path},user=user")
+    assert [item.prompt for item in made.comparisons] == ["week 1?", "week 2?", "week 10?"]

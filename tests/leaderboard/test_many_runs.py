@@ -76,4 +76,4 @@ class TestCompare:
     def test_the_command_takes_any_number(self, runs: Path) -> None:
         done = palate("compare", *sorted(runs.iterdir()), COLUMNS="140")
         assert done.returncode == 0, done.stderr
-        assert "that all 3 runs rated" in done.stdout and "\x1b" not in done.stdout
+        assert "that all 3 runs hold" in done.stdout and "\x1b" not in done.stdout

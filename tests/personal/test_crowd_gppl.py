@@ -39,7 +39,7 @@ def test_users_of_the_training_data_are_known_by_name(model: PersonalModel) -> N
         ask = Ask(
             id=name,
             prompt="Another one.",
-            responses=judgement.responses,
+            responses=tuple(f"{text} So it is." for text in judgement.responses),  # itself it knows, and does not rate
             view=View(name="user", user_id=name, by_name=True),
         )
         scores = model.rate([ask])[0].scores

@@ -145,6 +145,10 @@ def test_ids_come_from_a_file(root: Path, tmp_path: Path, capsys: pytest.Capture
     ):
         file.write_bytes(content)
         assert message in " ".join(told(["forget", *where], 2, capsys).split())
+    assert "larger than 64 MiB" in told(["forget", "--users-file", "/dev/zero", *where[:2]], 2, capsys)
+    (tmp_path / "notes.md").write_text("Mine.")
+    assert "is not a receipt" in told(["forget", "bo", *where[:2], "--receipt", str(tmp_path / "notes.md")], 2, capsys)
+    assert (tmp_path / "notes.md").read_text() == "Mine."
     file.unlink()
     assert "No such file" in told(["forget", *where], 2, capsys)
     assert "bo" in load_benchmark(root / "data").users and not unfinished_erasures()

@@ -80,6 +80,8 @@ def _print_paired(found: RunComparison, console: Console) -> None:
         if row in same:
             continue
         interval = "" if row.low is None or row.high is None else f"{100 * row.low:+.1f} to {100 * row.high:+.1f}"
+        if row.n < found.items:
+            interval += f"\n{row.n:,} items"
         verdict = Text("real", style="bold green") if row.q < 0.05 else Text("not shown", style="dim")
         if row.q < 0.05 and few_carry(row.carried_by, row.users):
             verdict.append(f", but not without {row.carried_by} of {row.users} users", style="yellow")
@@ -87,7 +89,9 @@ def _print_paired(found: RunComparison, console: Console) -> None:
         numbers = (f"{100 * row.difference:+.1f}\n{interval}", f"{row.q:.3f}")
         table.add_row(*(Text(_in_lines(printable(word, console).plain)) for word in words), *numbers, verdict)
     which = "both" if len(found.runs) == 2 else f"all {len(found.runs)}"
-    console.print(f"{found.items} items of {found.users} users that {which} runs rated", highlight=False)
+    console.print(f"{found.items} items of {found.users} users that {which} runs hold", highlight=False)
+    if any(row.n < found.items for row in found.differences):
+        console.print("Each difference is on the items that both models scored.", highlight=False)
     console.print(table)
     if same:
         console.print(f"{len(same)} more that do not differ at all", style="dim", highlight=False)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 JSON = JsonOption()
 STILL_THERE = 2
+MOST_IDS = 64 * 2**20
+"""Bytes of a file of ids; a device or a pipe may have no end."""
 
 
 def forget(
@@ -66,6 +68,8 @@ def forget(
     erased = list(dict.fromkeys([*users, *(_read_ids(users_file) if users_file else ())]))
     if not erased:
         raise PalateError("name the user to erase: palate forget USER --data FOLDER")
+    if receipt is not None and receipt.exists():
+        read_receipt(receipt)  # another file is not written over
     names = Pseudonyms(pseudonym_key())
     others = f"-and-{len(erased) - 1}-more" if len(erased) > 1 else ""
     file = receipt or Path(f"forgotten-{names.user(erased[0])}{others}-{datetime.now(UTC):%Y-%m-%dT%H%M%S}.json")
@@ -97,7 +101,11 @@ def _read_ids(file: Path) -> list[str]:
     from palate.records import PalateError
 
     try:
-        ids = [line for line in file.read_text("utf-8-sig").split("\n") if line.strip()]
+        with file.open("rb") as stream:
+            data = stream.read(MOST_IDS + 1)
+        if len(data) > MOST_IDS:
+            raise PalateError(f"{file} is larger than {MOST_IDS // 2**20} MiB: it holds the ids of users, one a line")
+        ids = [line for line in data.decode("utf-8-sig").replace("\r\n", "\n").split("\n") if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or error
         raise PalateError(f"{file} cannot be read: {reason}. It holds the ids of users, one a line.") from error

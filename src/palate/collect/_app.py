@@ -5,6 +5,7 @@ everybody.
 """
 
 import hashlib
+import warnings
 from collections.abc import Callable
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
@@ -16,6 +17,7 @@ from fastapi import Depends, FastAPI, Form, HTTPException, Path, Query, Request,
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from pydantic import BaseModel, Field
+from sqlalchemy.exc import IntegrityError, NoResultFound
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from palate import __version__
@@ -270,13 +272,16 @@ def make_app(context: Context) -> FastAPI:
 def _say_faults(app: FastAPI, context: Context) -> None:
     """Faults as JSON for programs, and as a page for people."""
 
+    from palate.collect._widget import readable_by
+
     def answer(request: Request, status: int, detail: object, headers: Any = None) -> Response:
+        headers = dict(headers or {}) | readable_by(request, context.project)
         if request.url.path.startswith("/api/") or request.method not in ("GET", "POST"):
             return JSONResponse({"detail": detail}, status, headers)
         title = {401: "Please come in", 404: "Not here", 429: "One moment", 507: "Not saved"}.get(status, "Sorry")
         words = detail if isinstance(detail, str) else "What was sent cannot be read."
         page = context.message(title, words, status)
-        page.headers.update(headers or {})
+        page.headers.update(headers)
         return page
 
     @app.exception_handler(AnyHTTPException)
@@ -302,6 +307,13 @@ def _say_faults(app: FastAPI, context: Context) -> None:
     @app.exception_handler(ConflictError)
     async def conflict(request: Request, error: ConflictError) -> Response:
         return answer(request, 409, str(error))
+
+    @app.exception_handler(IntegrityError)
+    @app.exception_handler(NoResultFound)
+    async def gone(request: Request, error: Exception) -> Response:
+        fault = type(error).__name__  # its words hold what the person sent
+        warnings.warn(f"{request.method} about somebody who is being erased, or not there: {fault}", stacklevel=1)
+        return answer(request, 409, "This cannot be saved any more. If you withdrew, your data are being erased.")
 
     @app.exception_handler(PalateError)
     async def failed(request: Request, error: PalateError) -> Response:

@@ -100,7 +100,16 @@ def enforce_retention(project: Project, store: Store, keys: Keys, today: datetim
     old = select(participants.c.id).where((participants.c.role == "annotator") & (seen < last))
     with store.reading() as connection:
         people = list(connection.execute(old).scalars())
-    return [forget(project, store, keys, person, reason="retention") for person in people]
+    receipts: list[Path] = []
+    failed: PalateError | None = None
+    for person in people:
+        try:
+            receipts.append(forget(project, store, keys, person, reason="retention"))
+        except PalateError as error:  # the others' time is over as well
+            failed = failed or error
+    if failed:
+        raise failed
+    return receipts
 
 
 def is_forgotten(project: Project, keys: Keys, participant: str) -> bool:

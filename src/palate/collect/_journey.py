@@ -104,7 +104,7 @@ class Journey:
         return self.state(participant, task).finished
 
     def state(self, participant: str, task: Compare | Validate | Feedback) -> TaskState:
-        """How far a person is. Whoever has no items yet gets them now."""
+        """How far a person is. Whoever has no items yet gets them now, unless the quota of their group is filled."""
         with self.store.reading() as connection:
             given = self.store.assigned(connection, participant, task.name)
             standing = self.store.standing(connection, participant, task.name)
@@ -113,6 +113,8 @@ class Journey:
             return not _is_complete(task, standing.get((one.item.id, one.repeat)))
 
         active = isinstance(task, Compare) and task.active
+        if not given and isinstance(task, Compare | Validate) and self.is_full(participant):
+            return TaskState(done=0, total=task.per_person, open=[], last=None)
         if isinstance(task, Compare | Validate) and not (any(map(is_open, given)) if active else given):
             with self.store.writing(alone=True) as connection:
                 before = len(given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -306,6 +307,14 @@ def _inconsistent(project: Project) -> Iterator[str]:
     for question in (one for task in project.tasks if isinstance(task, Survey) for one in task.questions):
         if question.kind == "text" and question.id in project.strata:
             yield f"strata: {question.id!r} is a free text, which may name somebody and makes no groups; offer a choice"
+    surveys = [task for task in project.tasks if isinstance(task, Survey)]
+    asked = Counter(id for survey in surveys for id in {question.id for question in survey.questions})
+    yield from (
+        f"tasks: the question {id!r} is in {count} surveys, and of a person's answers the last alone would be "
+        "exported: give each an id of its own"
+        for id, count in sorted(asked.items())
+        if count > 1
+    )
     for number, quota in enumerate(project.quotas, 1):
         if quota.stratum not in project.strata:
             yield f"quotas {number}: {unknown_name('stratum', quota.stratum, project.strata, hint='Add it to strata.')}"

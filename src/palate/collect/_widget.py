@@ -13,6 +13,7 @@ from sqlalchemy import select
 from palate.collect._access import person_from_outside
 from palate.collect._app import ID, PAGES, Context
 from palate.collect._database import Assignment, ConflictError, Event, now
+from palate.collect._project import Project
 from palate.collect._records import Item
 from palate.collect._tables import items, participants
 
@@ -60,15 +61,14 @@ def add_widget(app: FastAPI, context: Context) -> None:
             raise HTTPException(403, "This page may not send feedback here.")
         address = request.client.host if request.client else ""
         if seconds := context.widget.wait(address):
-            raise HTTPException(429, "Too much feedback at once.", _cors(origin) | {"Retry-After": str(seconds)})
+            raise HTTPException(429, "Too much feedback at once.", {"Retry-After": str(seconds)})
         return origin
 
     @app.options("/api/widget", response_class=Response)
     @app.options("/api/widget/forget", response_class=Response)
     def preflight(request: Request) -> Response:
         """Tell a browser which pages may send."""
-        origin = request.headers.get("origin", "")
-        return Response(status_code=204, headers=_cors(origin) if widget and origin in widget.origins else {})
+        return Response(status_code=204, headers=readable_by(request, context.project))
 
     @app.post("/api/widget")
     def feedback(request: Request, response: Response, sent: WidgetIn) -> WidgetOut:
@@ -76,9 +76,7 @@ def add_widget(app: FastAPI, context: Context) -> None:
         response.headers.update(_cors(check(request, sent.key)))
         assert widget is not None
         if seconds := context.bytes.wait(request.client.host if request.client else "", len(sent.model_dump_json())):
-            raise HTTPException(
-                429, "Too much feedback at once.", dict(response.headers) | {"Retry-After": str(seconds)}
-            )
+            raise HTTPException(429, "Too much feedback at once.", {"Retry-After": str(seconds)})
         count = len(sent.responses)
         fits = {"thumb": count == 1 and sent.up is not None, "edit": count == 1 and bool(sent.edit),
                 "choice": count > 1 and sent.choice is not None and sent.choice < count}  # fmt: skip
@@ -122,8 +120,7 @@ def add_widget(app: FastAPI, context: Context) -> None:
         if person is not None:
             # an erasure goes through all files: whoever makes people up and erases them must not keep others waiting
             if seconds := context.erasures.wait(request.client.host if request.client else ""):
-                headers = dict(response.headers) | {"Retry-After": str(seconds)}
-                raise HTTPException(429, "Too many erasures at once.", headers)
+                raise HTTPException(429, "Too many erasures at once.", {"Retry-After": str(seconds)})
             forget(context.project, context.store, context.keys, person, reason="withdrawn")
         return WidgetOut(saved=False)
 
@@ -144,6 +141,13 @@ def add_widget(app: FastAPI, context: Context) -> None:
     def demo_script() -> Response:
         """What the demo page does."""
         return Response((PAGES / "widget-demo.js").read_bytes(), media_type="text/javascript")
+
+
+def readable_by(request: Request, project: Project) -> dict[str, str]:
+    """What lets a page of the widget read an answer, also one that refuses it something."""
+    origin = request.headers.get("origin", "")
+    widget = project.widget if request.url.path.startswith("/api/widget") else None
+    return _cors(origin) if widget and origin in widget.origins else {}
 
 
 def _cors(origin: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from statistics import fmean
 
 import msgspec
 
-from palate.data._draft import BenchmarkDraft, Fault, Location, error, gathered, integrity, spelt_alike, warning
+from palate.data._draft import BenchmarkDraft, Fault, Location, copied, error, gathered, integrity, spelt_alike, warning
 from palate.data._history import History
 from palate.data._load import read_draft
 from palate.data._same_text import text_key
@@ -20,8 +20,6 @@ from palate.records import Benchmark, Comparison, Judgement, Post, Privileged, c
 SIGNIFICANT = 0.001
 LONGER_SHARE = 0.55
 FEWEST_WORDS = 6
-FEWEST_COPIED = 8
-"""Words of a text that two people hardly write alike."""
 COMMON_SHARE, FEWEST_ALIKE = 0.2, 5
 """A phrase is named as a fixed one where this part of the different responses, and at least this many, hold it."""
 
@@ -77,31 +75,12 @@ def _people(draft: BenchmarkDraft) -> Iterator[Fault]:
     bare = [(user.id, place) for user, place in draft.users if not (user.posts or user.judgements)]
     unused = [(user.id, place) for user, place in draft.users if user.id not in items]
     yield from spelt_alike(draft)
+    yield from copied(draft)
     yield from gathered(bare, None, "user without history, so nothing to be personal with")
     yield from gathered(unused, None, "user without a comparison or completion")
     if len(draft.users) == 1:
         message = "there is only one user, so nothing tells what is personal from what everybody likes"
         yield warning(draft.users[0][1], None, message)
-
-
-def _copies(draft: BenchmarkDraft) -> Iterator[Fault]:
-    """Users at least half of whose longer posts and reasons, and two of them, somebody earlier has written, too."""
-    authors: dict[str, list[str]] = {}
-    copies = []
-    for user, place in draft.users:
-        texts = (*(post.text for post in user.posts), *(one.reason for one in user.judgements if one.reason))
-        wrote = {key for key in map(text_key, texts) if key.count(" ") >= FEWEST_COPIED - 1}
-        shared = Counter(author for key in wrote for author in authors.get(key, ()))
-        if 2 * max(shared.values(), default=0) >= max(4, len(wrote)):  # one alone may be a phrase of many
-            copies.append((user.id, place))  # of many copies the first alone is an author, so this takes no longer
-            continue
-        for key in wrote:
-            authors.setdefault(key, []).append(user.id)
-    message = (
-        "wrote half or more of their posts and reasons word for word like an earlier user: if they are one person, "
-        "intervals are too narrow, and strangers are not strangers"
-    )
-    yield from gathered(copies, None, message)
 
 
 def _responses(draft: BenchmarkDraft) -> Iterator[Fault]:
@@ -293,7 +272,6 @@ _RULES = (
     _people,
     _responses,
     _repeated_choices,
-    _copies,
     _twins,
     _late_history,
     _private_facts,

@@ -54,6 +54,12 @@ _USER_NAMES = {"uid", "username", "userhash", *_USERS, *(f"{name}id" for name in
 _PROMPTS = {"prompt", "question", "instruction", "query", "input", "userprompt", "userquery"}
 _CONVERSATIONS = {"conversation", "conversations", "dialogue", "dialog", "chat", "chathistory", "context"}
 """Names of prompts where no column has a name of `_PROMPTS`."""
+_TALKS = [
+    f"{talk}{id}"
+    for talk in ("conversation", "dialogue", "dialog", "chat", "thread", "session")
+    for id in ("id", "hash")
+]
+"""What a person chose earlier in a talk tells what the talk is about, so a talk is a group; the finest is first."""
 _CHOICES = (
     ("chosen", "rejected"),
     ("chosenresponse", "rejectedresponse"),
@@ -205,7 +211,7 @@ def find_columns(fields: Sequence[str], options: Mapping[str, str], path: str, s
         date=options.get("date"),
         days=options.get("days"),
         category=options.get("category"),
-        group=options.get("group"),
+        group=search.group(),
         id=search.id(),
         demographics=search.demographics(),
         skips_bad="bad" in options,
@@ -277,6 +283,11 @@ class _Search:
         named = self.options.get("id", "id" if "id" in self.fields and "id" not in self.taken else NO_USER)
         return None if named == NO_USER else named
 
+    def group(self) -> str | None:
+        """What tells which choices belong together: an option, or the column of talks."""
+        talks = [name for name in _TALKS for field in self.fields if plain(field) == name and field not in self.taken]
+        return self.single("group", talks[:1])
+
     def demographics(self) -> tuple[str, ...]:
         named = self.options.get("demographics")
         if named and self.options.get("user") == NO_USER:
@@ -297,12 +308,15 @@ class _Search:
         labels = [field for field in self.fields if field not in {*self.taken, *used} and plain(field) in _LABELS]
         scores = self._both("score_a", "score_b", _SCORE_PAIRS)
         judged = "label" in self.options or bool(labels) or bool(scores)
-        if choices and pairs and judged:
+        if choices and pairs:  # the former may hold texts, or say which of the latter was chosen: A, or a model
             one, other = choices[0], pairs[0]
-            label = f"label={labels[0]}" if labels else f"score_a={scores[0][0]},score_b={scores[0][1]}"
+            label = f"label={labels[0] if labels else one[0]}"
+            if scores and not labels:
+                label = f"score_a={scores[0][0]},score_b={scores[0][1]}"
             raise PalateError(
                 f"{self.source}: the choice is there twice, as {one[0]!r} and {one[1]!r} and as {other[0]!r} and "
-                f"{other[1]!r} with a label. Say which: {self.path},chosen={one[0]},rejected={one[1]} or "
+                f"{other[1]!r}{' with a label' if judged else ''}. Say which columns hold the texts: "
+                f"{self.path},chosen={one[0]},rejected={one[1]} or "
                 f"{self.path},response_a={other[0]},response_b={other[1]},{label}"
             )
         if choices:

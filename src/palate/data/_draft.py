@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -27,6 +28,8 @@ _NAMES = {
 }
 LONGEST_RESPONSE = 1_000_000
 """In characters. A text longer than a long novel is a mistake in the data, not an answer."""
+FEWEST_COPIED = 8
+"""Words of a text that two people hardly write alike."""
 T = TypeVar("T")
 
 
@@ -283,9 +286,30 @@ def spelt_alike(draft: BenchmarkDraft) -> Iterator[Fault]:
     return gathered(alike, "user_id", message)
 
 
+def copied(draft: BenchmarkDraft) -> Iterator[Fault]:
+    """Users at least half of whose longer posts, and two of them, somebody earlier has written, too."""
+    authors: dict[str, list[str]] = {}
+    copies: list[tuple[str, Location]] = []
+    for user, place in draft.users:
+        texts = (" ".join(post.text.casefold().split()) for post in user.posts)  # a reason may be one of a list
+        wrote = {text for text in texts if text.count(" ") >= FEWEST_COPIED - 1}
+        shared = Counter(author for text in wrote for author in authors.get(text, ()))
+        if 2 * max(shared.values(), default=0) >= max(4, len(wrote)):  # one alone may be a phrase of many
+            copies.append((user.id, place))  # of many copies the first alone is an author, so this takes no longer
+            continue
+        for text in wrote:
+            authors.setdefault(text, []).append(user.id)
+    message = (
+        "wrote half or more of their posts word for word like an earlier user: if they are one person, "
+        "intervals are too narrow, and strangers are not strangers"
+    )
+    return gathered(copies, None, message)
+
+
 def misleading(draft: BenchmarkDraft) -> Iterator[Fault]:
     """What makes numbers mislead though the data can be used, and is said whenever they are loaded."""
     yield from spelt_alike(draft)
+    yield from copied(draft)
     if not isinstance(draft.comparisons, PlacedOnDisk):  # a table has no such rows
         both = [(item.id, place) for item, place in draft.comparisons if item.chosen in item.rejected]
         message = (

@@ -9,7 +9,8 @@ import msgspec
 
 from palate.data._draft import BenchmarkDraft, FieldError, choice_faults, explain
 from palate.data._files import read_records
-from palate.data._wire import WireUser
+from palate.data._folder import unread_times
+from palate.data._wire import WirePost, WirePreference, WireUser
 from palate.records import Card, Comparison, Judgement, User
 
 
@@ -21,7 +22,11 @@ def read_exchange(files: Iterable[Path], card: Card, source: str, *, extras: boo
     """
     draft = BenchmarkDraft(card=card, source=source)
     for path in files:
+        posts: list[WirePost] = []
+        preferences: list[WirePreference] = []
         for wire, place in read_records(path, WireUser, draft.faults, extras=extras):
+            posts += wire.posts
+            preferences += wire.preferences
             try:
                 user = _in_order(wire.record())
             except FieldError as problem:
@@ -32,6 +37,8 @@ def read_exchange(files: Iterable[Path], card: Card, source: str, *, extras: boo
                 if not choice_faults(judgement, place):  # a broken judgement is one fault, not two
                     comparison = comparison_of(judgement, user.id, category=preference.category)
                     draft.comparisons.append((comparison, place))
+        for dated in (posts, preferences):
+            draft.faults += unread_times(path, dated)
     return draft
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,6 +49,11 @@ def read_bytes(path: Path) -> bytes:
         raise PalateError(f"{path}: not a whole gzip file ({problem}); copy or download it again") from None
     except OSError as problem:
         raise PalateError(f"{path}: cannot be read ({problem.strerror or problem})") from None
+
+
+def in_order(path: Path) -> list[tuple[int, str]]:
+    """`week-2` before `week-10`: without dates, choices count as made in the order of the rows."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", str(path))]
 
 
 def raw_records(path: Path, faults: list[Fault]) -> Iterator[tuple[msgspec.Raw | bytes, Location]]:

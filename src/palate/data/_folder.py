@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,13 +13,23 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from palate.data._draft import BenchmarkDraft, Fault, FieldError, Location, draft_of, error, explain
-from palate.data._files import find, read_bytes, read_records
+from palate.data._columns import TIMES, plain
+from palate.data._draft import BenchmarkDraft, Fault, FieldError, Location, draft_of, error, explain, warning
+from palate.data._files import find, raw_records, read_bytes, read_records
 from palate.data._hub import HUB
 from palate.data._wire import WireAspect, WireComparison, WireCompletion, WirePost, WirePreference, WireUser
-from palate.records import Benchmark, Card, Comparison, Completion, Judgement, PalateError, User
+from palate.records import Benchmark, Card, Comparison, Completion, Dated, Judgement, PalateError, User
 from palate.storage import is_url
 
+_TIME_FIELD = re.compile(rb'"([A-Za-z_ -]{3,20})"\s*:\s*"?\d')
+"""A field whose value begins with a digit. In a text, the quotation marks would have backslashes before them."""
+_TIMES = {
+    *TIMES,
+    "ts",
+    "when",
+    *(f"{made}{at}" for made in ("posted", "published", "written") for at in ("", "at", "on")),
+}
+_EVENTS = ("posts", "judgements")
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 
@@ -49,7 +60,26 @@ def read_folder(folder: Path, source: str, *, extras: bool = False) -> Benchmark
     if completions := find(folder, "completions.jsonl"):
         decoded_completions = read_records(completions, WireCompletion, draft.faults, extras=extras)
         draft.completions = list(_records(decoded_completions, draft.faults))
+    posts, judged = ([event for user, _ in draft.users for event in getattr(user, kind)] for kind in _EVENTS)
+    items, texts = ([one for one, _ in placed] for placed in (draft.comparisons, draft.completions))
+    for file, dated in ((users, posts), (users, judged), (comparisons, items), (completions, texts)):
+        draft.faults += unread_times(file, dated)
     return draft
+
+
+def unread_times(path: Path | None, dated: Iterable[Dated | WirePost | WirePreference]) -> Iterator[Fault]:
+    """A warning where nothing has a date or a place in a sequence, and the file has times of another name."""
+    dated = list(dated)
+    if path is None or not dated or any(one.date or one.sequence is not None for one in dated):
+        return
+    for record, place in raw_records(path, []):
+        for name in map(bytes.decode, _TIME_FIELD.findall(bytes(record))):
+            if name != "date" and plain(name) in _TIMES:
+                message = (
+                    "palate does not read times of this name, so what is later may be shown as history; name it date"
+                )
+                yield warning(place, name, message)
+                return
 
 
 def default_card(path: Path, source: str) -> Card:

@@ -13,12 +13,14 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from palate.data._digests import Digests, digest_of
 from palate.data._on_disk import Lines, OnDisk
 from palate.data._same_text import HELD, SameTexts, holds, is_short, questions, text_key
 from palate.records import Benchmark, Comparison, Completion, Dated, Judgement, Post, User, came_before
 
 Item = Comparison | Completion
 Event = TypeVar("Event", Post, Judgement)
+AnyItem = TypeVar("AnyItem", bound=Item)
 
 
 TRAITS = ("demographics", "values")
@@ -130,9 +132,10 @@ class History:
 
     A piece of history is withheld where it holds one of the item's responses (or, for a post, the item's private
     narrative): the same words, or nearly so, as `palate.data.SameTexts` has it. Of other people's histories nothing
-    is compared in time but dates: a place in one person's sequence says nothing about another's. Nor is a post shown
-    that its author wrote after the first item of the group that the item is of: on the same matter, it would tell by
-    its content what no stranger's post tells.
+    is compared in time but dates: a place in one person's sequence says nothing about another's. Nor is anything shown
+    that its author wrote or chose after the first item of the group that the item is of: on the same matter, it would
+    tell by its content what no stranger's history tells. Comparisons of a group that several people judged keep what
+    came before them, as strangers can show as much of the same group.
     """
 
     def __init__(self, benchmark: Benchmark) -> None:
@@ -155,14 +158,29 @@ class History:
         return SameTexts(chain(chain.from_iterable(offered.values()), own))
 
     @cached_property
-    def _begins(self) -> dict[tuple[str, str], Completion]:
-        begun = at_start_of_group(self._benchmark.completions)
-        return {(item.user_id, item.group): item for item in begun if item.group}
+    def _groups(self) -> dict[str, dict[str, _Start]]:
+        """By group of several items, when each of its people was first asked in it."""
+        items = (self._benchmark.completions, self._benchmark.comparisons)
+        seen, several = Digests(), set[str]()
+        for item in chain[Item](*items):
+            if item.group and seen.number(digest := digest_of(item.group)) is not None:
+                several.add(item.group)
+            elif item.group:
+                seen.add(digest)
+        return _starts(item for item in chain[Item](*items) if item.group in several)
+
+    def _begun(self, user: User, item: Item) -> Item:
+        """The item as of the first one of its group, where the group tells a matter of its user's own."""
+        starts = self._groups.get(item.group, {}) if item.group and user.id == item.user_id else {}
+        start = starts.get(user.id)
+        if start is None or (isinstance(item, Comparison) and len(starts) > 1):
+            return item
+        return _from_start(item, start)
 
     def posts(self, user: User, item: Item) -> Visible[Post]:
         """The user's posts that may be shown for the item."""
-        begins = item if user.id != item.user_id else self._begins.get((user.id, item.group or ""), item)
         earlier = [post for post in user.posts if _before(post, item, user)]
+        begins = self._begun(user, item) if earlier else item
         if begins is not item:
             earlier = [post for post in earlier if _before(post, begins, user)]
         if not earlier:
@@ -178,6 +196,9 @@ class History:
             return Visible([], 0)
         past = self._past(user)
         telling, earlier = past.telling(self._offered(item)), past.earlier(item)
+        if earlier and (begins := self._begun(user, item)) is not item:
+            before = set(past.earlier(begins))
+            earlier = [place for place in earlier if place in before]
         kept = [user.judgements[place] for place in earlier if place not in telling]
         return Visible(kept, len(earlier) - len(kept))
 
@@ -298,18 +319,34 @@ def at_start_of_group(items: Iterable[Completion]) -> Iterator[Completion]:
     What the user wrote on the same matter since then would tell their text by its content.
     """
     items = tuple(items)
-    dates: dict[tuple[str, str], str] = {}
-    places: dict[tuple[str, str], int] = {}
+    groups = _starts(items)
     for item in items:
-        group = item.user_id, item.group or ""
-        if item.group and item.date is not None:
-            dates[group] = min(dates.get(group, item.date), item.date)
-        if item.group and item.sequence is not None:
-            places[group] = min(places.get(group, item.sequence), item.sequence)
+        yield _from_start(item, groups[item.group][item.user_id]) if item.group else item
+
+
+class _Start(NamedTuple):
+    """The earliest date and the first place that are known of a user's items of one group."""
+
+    date: str | None
+    sequence: int | None
+
+
+def _starts(items: Iterable[Item]) -> dict[str, dict[str, _Start]]:
+    groups: dict[str, dict[str, _Start]] = {}
     for item in items:
-        group = item.user_id, item.group or ""
-        date, place = dates.get(group, item.date), places.get(group, item.sequence)
-        yield item if (date, place) == (item.date, item.sequence) else replace(item, date=date, sequence=place)
+        if item.group:
+            of = groups.setdefault(item.group, {})
+            start = of.get(item.user_id, _Start(None, None))
+            dates = [date for date in (start.date, item.date) if date is not None]
+            places = [place for place in (start.sequence, item.sequence) if place is not None]
+            of[item.user_id] = _Start(min(dates, default=None), min(places, default=None))
+    return groups
+
+
+def _from_start(item: AnyItem, start: _Start) -> AnyItem:
+    if start == (item.date, item.sequence):
+        return item
+    return replace(item, date=start.date, sequence=start.sequence)
 
 
 def _before(event: Dated, item: Item, user: User) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from palate.data._draft import BenchmarkDraft, FieldError, Location, explain
-from palate.data._files import NOT_DATA, SUFFIXES, Row, read_rows, suffix
+from palate.data._files import NOT_DATA, SUFFIXES, Row, in_order, read_rows, suffix
 from palate.data._wire import Id, Wire, WireAspect, WirePost, identifier, privileged
 from palate.records import Card, Comparison, Completion, PalateError, User
 
@@ -64,7 +64,7 @@ def domain_of(path: Path) -> str | None:
 
 def of_split(paths: Iterable[Path], split: str) -> list[Path]:
     """The data files that belong to a split by their path; all of them when no path mentions one."""
-    files = sorted(path for path in paths if suffix(path) in SUFFIXES and path.name not in NOT_DATA)
+    files = sorted((one for one in paths if suffix(one) in SUFFIXES and one.name not in NOT_DATA), key=in_order)
     words = {path: set(re.split(r"[^a-z]+", str(path).lower())) for path in files}
     if any(words[path] & set(_SPLITS) for path in files):
         files = [path for path in files if split in words[path]]

@@ -19,7 +19,7 @@ from palate.data._coauthor import read_coauthor
 from palate.data._convarg import Vote, read_convarg, read_votes
 from palate.data._draft import BenchmarkDraft, Fault, draft_of, misleading, refuse
 from palate.data._exchange import read_exchange
-from palate.data._files import NOT_DATA, SUFFIXES, read_rows, suffix
+from palate.data._files import NOT_DATA, SUFFIXES, in_order, read_rows, suffix
 from palate.data._folder import default_card, is_folder_format, read_folder
 from palate.data._hub import HUB, download
 from palate.data._lampqa import files_of_split, of_split, read_lampqa
@@ -433,7 +433,7 @@ def _data_files(path: Path) -> list[Path]:
             raise PalateError(f"{path}: unknown kind of file; palate reads {', '.join(SUFFIXES)}")
         return [path]
     try:
-        found = sorted(one for depth in ("*", "*/*") for one in path.glob(depth) if one.is_file())
+        found = sorted((one for depth in ("*", "*/*") for one in path.glob(depth) if one.is_file()), key=in_order)
     except OSError as problem:
         raise PalateError(f"{path}: cannot be read ({problem.strerror or problem})") from None
     files = [one for one in found if suffix(one) in SUFFIXES and one.name not in NOT_DATA]

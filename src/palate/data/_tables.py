@@ -44,6 +44,10 @@ _GRADE = re.compile("bad|good|neither", re.IGNORECASE)
 _LAST_ANSWER = "\n\nAssistant:"
 _MISSING = frozenset(["n/a", "#n/a", "nan", "null", "<na>"])
 """What programs write for a missing value. `NA` and `none` are not here: they may be a country and an answer."""
+_NO_NAME = _MISSING | frozenset(
+    "na none anonymous anon unknown undefined guest deleted [deleted] [removed] - ? not_given not_available".split()
+)
+"""The same of a user, of whom these are no more a name."""
 Traits = dict[str, str | list[str]]
 
 
@@ -299,7 +303,7 @@ class _Rows:
         )
         self.draft.comparisons.append((comparison, place))
         _, choices, traits = self.users.setdefault(user_id, (place, array("I"), {}))
-        if user_id.casefold() in _MISSING:
+        if user_id.strip().casefold().replace(" ", "_") in _NO_NAME:
             self.missing.setdefault(user_id, (user_id, place))
         if columns.user is not None:
             choices.append(number)

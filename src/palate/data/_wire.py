@@ -207,11 +207,20 @@ class WireComparison(WireItem):
         if self.responses is not None:
             if self.preferred is None:
                 raise FieldError("preferred", "is missing; give the index of the response preferred")
-            told = self.chosen is not None and self.rejected is not None
-            if told and not _alike((self.responses, self.preferred), self._chosen_first()):
-                raise FieldError("chosen", TWICE)
+            if not self._says_the_same(self.responses, self.preferred):
+                raise FieldError("rejected" if self.chosen is None else "chosen", TWICE)
             return tuple(self.responses), self.preferred
         return self._chosen_first()
+
+    def _says_the_same(self, responses: Sequence[str], preferred: int) -> bool:
+        """Whether chosen and rejected, as far as they are given, agree with an index that is right."""
+        if not 0 <= preferred < len(responses) > 1:
+            return True
+        if self.chosen is not None and self.rejected is not None:
+            return _alike((responses, preferred), self._chosen_first())
+        others = [self.rejected] if isinstance(self.rejected, str) else self.rejected or []
+        not_chosen = [*responses[:preferred], *responses[preferred + 1 :]]
+        return self.chosen in (None, responses[preferred]) and set(others) <= set(not_chosen)
 
     def _chosen_first(self) -> tuple[tuple[str, ...], int]:
         if self.chosen is None:

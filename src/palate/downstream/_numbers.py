@@ -131,7 +131,7 @@ def _ppo(run: Run[PpoSettings]) -> RunNumbers:
             changes[place] = np.mean(after) - np.mean(before)
     numbers = [ItemNumber(GAIN, run.settings.view.name, mean_columns(changes))]
     rewards = [np.reshape(line.rating.scores, (2, -1)) if line.rating.scores else None for line in lines]
-    spread = [float(some[0].var()) for some in rewards if some is not None]
+    spread = [float(some[0].var(ddof=1)) for some in rewards if some is not None and some.shape[1] > 1]
     if spread and (deviation := float(np.sqrt(np.mean(spread)))):
         rises = [np.nan if some is None else float(some[1].mean() - some[0].mean()) / deviation for some in rewards]
         numbers.append(ItemNumber(OWN_REWARD, run.settings.view.name, mean_columns(np.array(rises))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -35,7 +35,7 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     differences: list[Difference]
     """Every model of each run against every model of each later one, under each view that both have."""
     unmatched: list[str] = []
-    """What could not be compared, in words: views, items, strangers."""
+    """What could not be compared, in words: views, items, strangers, ratings that are still to be made."""
 
 
 def compare(*folders: str | Path, seed: int = 0, resample: Resample = "auto", controls: bool = False) -> RunComparison:
@@ -78,7 +78,7 @@ def compare(*folders: str | Path, seed: int = 0, resample: Resample = "auto", co
         for other in names[second]
         if controls or not {one, other} <= blind
     ]
-    unmatched = _unmatched(runs, strangers, len(items))
+    unmatched = [*_unfinished(runs, items), *_unmatched(runs, strangers, len(items))]
     if not asked:
         raise PalateError(
             f"the {len(runs) if len(runs) > 2 else 'two'} runs have nothing to compare: "
@@ -121,6 +121,16 @@ def other_strangers(one: Strangers, other: Strangers, view: str) -> int:
     return sum(first[key] != second[key] for key in first.keys() & second.keys())
 
 
+def _unfinished(runs: Sequence[Run[Settings]], items: Sequence[RatedItem]) -> Iterator[str]:
+    """Runs that have not rated all of these items yet."""
+    names = {item.id for item in items}
+    for run in runs:
+        draws = len(run.settings.models) * sum(view.draws for view in run.settings.views)
+        made = len({(line.rm, line.view, line.item, line.draw) for line in run.read(RATINGS) if line.item in names})
+        if left := draws * len(names) - made:
+            yield f"{left:,} of {draws * len(names):,} ratings of {run.folder.name} are still to be made"
+
+
 def _unmatched(runs: Sequence[Run[Settings]], strangers: Sequence[Strangers], items: int) -> list[str]:
     """Which views and items a run has alone, and views in which two runs showed different strangers."""
     found = []
@@ -133,6 +143,11 @@ def _unmatched(runs: Sequence[Run[Settings]], strangers: Sequence[Strangers], it
         if own > items:
             found.append(f"{own - items} of {own} items of {run.folder.name} are not in every run")
     for one, other in combinations(range(len(runs)), 2):
+        if runs[one].settings.content_hash != runs[other].settings.content_hash:
+            found.append(
+                f"what {runs[one].folder.name} and {runs[other].folder.name} show of a person: they are of two "
+                "versions of the data, which agree in these items and may differ in the history"
+            )
         for view in sorted(strangers[one].keys() & strangers[other].keys()):
             if differ := other_strangers(strangers[one], strangers[other], view):
                 found.append(

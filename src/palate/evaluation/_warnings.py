@@ -193,7 +193,7 @@ def _about_few(ratings: Ratings, gains: Sequence[Gain], over: Sequence[OverBasel
     warnings = []
     sizes = np.bincount(ratings.clusters).astype(float)
     alike = sizes.sum() ** 2 / np.sum(sizes**2)
-    if alike < _ENOUGH_USERS <= len(sizes):
+    if round(alike) < _ENOUGH_USERS <= len(sizes):
         warnings.append(
             f"A few users hold most of the items: the {len(sizes)} users count like {alike:.0f}. Intervals from so few "
             "can mislead, since an effect that few people have may not have been seen at all."

@@ -133,7 +133,7 @@ class Profiles:
             alternatives=tuple(dict.fromkeys([*known, *responses])),
             date=min((item.date for item in items if item.date is not None), default=None),
             sequence=min((item.sequence for item in items if item.sequence is not None), default=None),
-            group=next((item.group for item in items if isinstance(item, Completion) and item.group), None),
+            group=next((item.group for item in items if item.group), None),
             privileged=next((item.privileged for item in items if item.privileged.narrative), Privileged()),
         )
 
