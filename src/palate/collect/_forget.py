@@ -279,7 +279,14 @@ def erase_from_export(folder: Path, participant: str) -> Place:
     if not receipts and not _names(folder, participant):
         return Place(kind="export", path=str(folder), erased={})
     if benchmark.is_dir():
-        if _is_whole(benchmark) and participant in load_benchmark(benchmark).users:
+        try:
+            named = _is_whole(benchmark) and participant in load_benchmark(benchmark).users
+        except PalateError as error:
+            raise PalateError(
+                f"{error}\nSomebody who withdrew has to be erased from this export. Repair the file, or delete {folder}, "
+                "and run any command of the collection again; no other runs until then."
+            ) from error
+        if named:
             receipts = [forget_in_folder(participant, names, data=[benchmark], keep_answers=True)]
         for place in (place for receipt in receipts for place in receipt.places):
             for name, count in place.erased.items():
