@@ -283,8 +283,8 @@ def erase_from_export(folder: Path, participant: str) -> Place:
             named = _is_whole(benchmark) and participant in load_benchmark(benchmark).users
         except PalateError as error:
             raise PalateError(
-                f"{error}\nSomebody who withdrew has to be erased from this export. Repair the file, or delete {folder}, "
-                "and run any command of the collection again; no other runs until then."
+                f"{error}\nSomebody who withdrew has to be erased from this export. Repair the file, or delete "
+                f"{folder}, and run any command of the collection again; no other runs until then."
             ) from error
         if named:
             receipts = [forget_in_folder(participant, names, data=[benchmark], keep_answers=True)]
