@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
 import numpy as np
 import pytest
+from collection import make_collection
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
@@ -154,3 +158,14 @@ def test_a_person_is_learned_from_their_answers() -> None:
     held_out = features.ids[100:]
     guessed = features.rows(held_out) @ posterior.mean < 0
     assert np.mean([guess == answers[id].choice for guess, id in zip(guessed, held_out, strict=True)]) > 0.75
+
+
+def test_items_that_a_command_brings_in_while_the_server_runs_are_chosen_from(tmp_path: Path) -> None:
+    with make_collection(tmp_path / "study", "compare", active="true", overlap="0") as made:
+        ann = made.join()
+        ann.send(*(ann.choose(item) for item in ann.items()["items"]))
+        new = Item(id="new", prompt="Something new?", responses=("Yes, please.", "No."))
+        made.store.sync_items(
+            msgspec.structs.replace(made.project, items={"pairs": (*made.project.items["pairs"], new)})
+        )
+        assert len(ann.items()["items"]) == 1

@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Connection, select
 
 from palate.collect._active import PairFeatures, pair_features
-from palate.collect._assign import HOLD, assign, assign_next, sides
+from palate.collect._assign import HOLD, active_items, assign, assign_next, sides
 from palate.collect._database import Assignment, ConflictError, Event, Store, now
 from palate.collect._project import FINISHED, MAX_TEXT, Compare, Feedback, Project, Question, Survey, Task, Validate
 from palate.collect._records import Answer, Item
@@ -140,8 +140,10 @@ class Journey:
     ) -> list[Assignment]:
         if not (isinstance(task, Compare) and task.active):
             return assign(self.store, connection, self.project, task, participant)
-        if task.name not in self._features:
-            self._features[task.name] = pair_features(self.project.items[task.name])
+        every = active_items(connection, task.name)  # a command may have brought items in since this process began
+        known = self._features.get(task.name)
+        if known is None or not {item.id for item in every if item.check is None} <= set(known.ids):
+            self._features[task.name] = pair_features(every)
         answers = [
             Answer(id="", participant=participant, task=task.name, item=item, shown=(), choice=data.get("choice"),
                    tie=data.get("tie", False), date="", sequence=place)
