@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import csv
+import json
 import random
 from pathlib import Path
 
 import pytest
 
+from palate.data import History, load_benchmark
 from palate.evaluation import Summary, evaluate
+from palate.records import Benchmark, Card, Comparison, Judgement, User
 
 WORDS = "river stone lamp cloud garden copper window paper mountain harbour violin candle ladder forest".split()
 
 
-def table(file: Path, *, taste: bool) -> Path:
-    """30 people with five talks of four turns; the mood of a talk decides its choices, or the taste of the person."""
+def table(file: Path, *, taste: bool, talk_column: str = "Conversation ID", numbered: bool = False) -> Path:
+    """30 people with five talks of four turns; the mood of a talk decides its choices, or the taste of the person.
+
+    Talks have ids of their own, or each person's are numbered. Without their column, a prompt is the talk so far.
+    """
     draw = random.Random(5)
     with file.open("w", newline="") as stream:
         lines = csv.writer(stream)
-        lines.writerow(["user", "prompt", "chosen", "rejected", "created_at", "Conversation ID"])
+        lines.writerow(["user", "prompt", "chosen", "rejected", "created_at", talk_column][: 6 if talk_column else 5])
         for who in range(30):
             likes_tea = draw.random() < 0.5
             for talk in range(5):
                 tea = likes_tea if taste else draw.random() < 0.5
+                said: list[dict[str, str]] = []
                 for turn in range(4):
                     first, second, third = draw.sample(WORDS, 3)
                     number = f"{who}-{talk}-{turn}"
@@ -32,9 +39,14 @@ def table(file: Path, *, taste: bool) -> Path:
                     ]
                     moment = f"2024-{talk + 1:02}-{who % 28 + 1:02}T{10 + turn}:00"
                     chosen, rejected = pair if tea else reversed(pair)
-                    lines.writerow(
-                        [f"u{who}", f"And the {third}, {number}?", chosen, rejected, moment, f"{who}:{talk}"]
-                    )
+                    question = f"And the {third}, {number}?"
+                    said.append({"role": "user", "content": question})
+                    prompt, talk_id = question, str(talk) if numbered else f"{who}:{talk}"
+                    row = [f"u{who}", prompt, chosen, rejected, moment, talk_id]
+                    if not talk_column:
+                        row[1:] = [json.dumps(said), chosen, rejected, moment]
+                    lines.writerow(row)
+                    said.append({"role": "assistant", "content": chosen})
     return file
 
 
@@ -52,3 +64,41 @@ def test_the_mood_of_a_talk_is_no_taste(taste: bool, tmp_path: Path) -> None:
         assert gain.low > 0.3
     else:
         assert gain.low < 0 < gain.high and abs(gain.difference) < 0.1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("talk_column", "numbered"), [("message_tree_id", False), ("conv_id", False), ("session_id", True), ("", False)]
+)
+def test_talks_are_known_however_they_are_written(talk_column: str, numbered: bool, tmp_path: Path) -> None:
+    file = table(tmp_path / "talks.csv", taste=False, talk_column=talk_column, numbered=numbered)
+    summary = measured(file, tmp_path)
+    [gain] = [one for one in summary.gains if one.view == "judgements:8" and one.over == "swapped"]
+    assert abs(gain.difference) < 0.1
+
+
+def test_short_answers_tell_which_talk_goes_on(tmp_path: Path) -> None:
+    earlier = Judgement(prompt="Tea?", responses=("Yes.", "No."), preferred=0, id="first", date="2024-01-01")
+    apart = Judgement(prompt="Cake?", responses=("Yes.", "No."), preferred=0, id="other", date="2024-01-02")
+    item = Comparison(
+        id="last",
+        user_id="ann",
+        prompt="User: Tea?\n\nAssistant: Yes.\n\nUser: With milk?",
+        responses=("A drop of it.", "None at all."),
+        preferred=0,
+        date="2024-02-01",
+    )
+    ann = User(id="ann", judgements=(earlier, apart))
+    card = Card(name="talk", title="talk", version="1", licence="MIT", source="invented")
+    history = History(Benchmark(card=card, users={"ann": ann}, comparisons=(item,), completions=()))
+    assert [one.id for one in history.judgements(ann, item).events] == ["other"]
+
+
+def test_a_talk_that_two_people_judged_is_one_group(tmp_path: Path) -> None:
+    file = tmp_path / "shared.csv"
+    rows = [("user", "prompt", "chosen", "rejected", "session_id")]
+    rows += [(who, f"{asks} {talk}?", f"a {talk}", f"b {talk}", talk) for talk in "123" for who in "xy" for asks in "pq"]
+    with file.open("w", newline="") as stream:
+        csv.writer(stream).writerows(rows)
+    with pytest.warns(UserWarning, match="as the group"):
+        assert {one.group for one in load_benchmark(str(file)).comparisons} == {"1", "2", "3"}

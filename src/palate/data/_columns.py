@@ -54,10 +54,11 @@ _USER_NAMES = {"uid", "username", "userhash", *_USERS, *(f"{name}id" for name in
 _PROMPTS = {"prompt", "question", "instruction", "query", "input", "userprompt", "userquery"}
 _CONVERSATIONS = {"conversation", "conversations", "dialogue", "dialog", "chat", "chathistory", "context"}
 """Names of prompts where no column has a name of `_PROMPTS`."""
-_TALKS = [
+TALKS = [
     f"{talk}{id}"
-    for talk in ("conversation", "dialogue", "dialog", "chat", "thread", "session")
-    for id in ("id", "hash")
+    for talk in "conversation conv convo dialogue dialog messagetree chat thread chatsession session".split()
+    for id in ("id", "hash", "uuid", "")
+    if id or talk in ("convo", "thread", "session")  # others may hold the talk itself
 ]
 """What a person chose earlier in a talk tells what the talk is about, so a talk is a group; the finest is first."""
 _CHOICES = (
@@ -285,7 +286,7 @@ class _Search:
 
     def group(self) -> str | None:
         """What tells which choices belong together: an option, or the column of talks."""
-        talks = [name for name in _TALKS for field in self.fields if plain(field) == name and field not in self.taken]
+        talks = [name for name in TALKS for field in self.fields if plain(field) == name and field not in self.taken]
         return self.single("group", talks[:1])
 
     def demographics(self) -> tuple[str, ...]:

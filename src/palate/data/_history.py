@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from sys import intern
 from typing import Generic, NamedTuple, TypeVar
@@ -58,16 +58,21 @@ class _Past:
         """Elsewhere when each judgement was made, in order."""
         self._by_short: dict[tuple[str, str], list[int]] = {}
         by_text: list[int] = []
+        by_opening: list[int] = []
         around: list[str] = []
         for place, judgement in enumerate(judgements):
             texts, prompt = split(judgement.responses), text_key(judgement.prompt)
             by_text += [number << _PLACES | place for number in texts.numbers]
+            begin = (" ".join(turn.split(" ", 3)[:3]) for turn in _turns(judgement))
+            by_opening += [opening << _PLACES | place for words in begin for opening in _openings(words)]
             for known in _short_answers(texts, judgement.prompt, judgement.responses):
                 self._by_short.setdefault(known, []).append(place)
             reason = f"{text_key(judgement.reason)} " if judgement.reason else ""
             around.append(f" {prompt} {reason}")
         self._by_text = array("Q", sorted(by_text))
         """The numbers of long texts, each with the place of a judgement that holds it; there are many of these."""
+        self._by_opening = array("Q", sorted(by_opening))
+        """How the turns begin by which a later prompt of the same talk is known, each with the place of its judgement."""
         self._lines, self._line = lines, 0 if lines is None else len(lines)
         self._held = "\n".join(around)
         if lines is not None:
@@ -89,12 +94,20 @@ class _Past:
         moments = self._moments or (_Moment(date, None) for date in self._dates)
         return [place for place, made in zip(self.oldest_first, moments, strict=True) if _before(made, item, self.user)]
 
+    def talked_on(self, item: Item) -> set[int]:
+        """The places of the judgements that the item's prompt quotes a response of: it goes on with their talk."""
+        if not self._by_opening:
+            return set()
+        openings = set(_openings_of_prompt(item.prompt))
+        likely = {place for opening in openings for place in _places(self._by_opening, opening)}
+        prompt = f" {text_key(item.prompt)} " if likely else ""
+        return {place for place in likely if any(f" {turn} " in prompt for turn in _turns(self.user.judgements[place]))}
+
     def telling(self, offered: _Offered) -> set[int]:
         """The places of the judgements that hold a text of the item."""
         found: set[int] = set()
         for number in offered.like:
-            first, end = (bisect_left(self._by_text, one << _PLACES) for one in (number, number + 1))
-            found.update(self._by_text[entry] & _PLACE for entry in range(first, end))
+            found.update(_places(self._by_text, number))
         for known in offered.short:
             found.update(self._by_short.get(known, ()))
         words = self._around if offered.quoted else ""
@@ -102,6 +115,28 @@ class _Past:
             if text in words:
                 found.update(place for place, around in enumerate(words.split("\n")) if text in around)
         return found
+
+
+def _places(sorted_by: array[int], number: int) -> Iterator[int]:
+    first, end = (bisect_left(sorted_by, one << _PLACES) for one in (number, number + 1))
+    return (sorted_by[entry] & _PLACE for entry in range(first, end))
+
+
+def _turns(judgement: Judgement) -> Iterator[str]:
+    """What a later prompt of the same talk quotes: a response, a short one with what was asked, as anybody says it."""
+    for key in map(text_key, judgement.responses):
+        yield key if len(key) >= HELD else f"{text_key(judgement.prompt)} assistant {key}"
+
+
+def _openings(key: str) -> list[int]:
+    """Each run of three words of a text, given by its key, as a number of 32 bits."""
+    words = key.split(" ")
+    return [hash(run) & _PLACE for run in zip(words, words[1:], words[2:], strict=False)]
+
+
+@lru_cache(maxsize=16)
+def _openings_of_prompt(prompt: str) -> list[int]:
+    return _openings(text_key(prompt))
 
 
 class _Texts(msgspec.Struct, frozen=True):
@@ -135,7 +170,8 @@ class History:
     is compared in time but dates: a place in one person's sequence says nothing about another's. Nor is anything shown
     that its author wrote or chose after the first item of the group that the item is of: on the same matter, it would
     tell by its content what no stranger's history tells. Comparisons of a group that several people judged keep what
-    came before them, as strangers can show as much of the same group.
+    came before them, as strangers can show as much of the same group. Where a prompt quotes a response of an earlier
+    choice, as the later turns of a talk do, that choice is not shown, whatever the group.
     """
 
     def __init__(self, benchmark: Benchmark) -> None:
@@ -199,6 +235,8 @@ class History:
         if earlier and (begins := self._begun(user, item)) is not item:
             before = set(past.earlier(begins))
             earlier = [place for place in earlier if place in before]
+        if earlier and (talk := past.talked_on(item)):
+            earlier = [place for place in earlier if place not in talk]
         kept = [user.judgements[place] for place in earlier if place not in telling]
         return Visible(kept, len(earlier) - len(kept))
 

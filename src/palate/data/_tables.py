@@ -15,7 +15,7 @@ from shlex import quote
 
 import msgspec
 
-from palate.data._columns import NO_USER, OPTIONS, SKIP, Columns, find_columns, is_table, times
+from palate.data._columns import NO_USER, OPTIONS, SKIP, TALKS, Columns, find_columns, is_table, plain, times
 from palate.data._draft import (
     BenchmarkDraft,
     Fault,
@@ -86,6 +86,7 @@ def read_table(
         order = slashed.order(columns.date, _days_option(path, columns.date))
         columns = msgspec.structs.replace(columns, days=order)
     reading, said = _label_reading(files, columns)
+    numbered = _numbered_talks(files, columns)
     draft = BenchmarkDraft(card=card, source=source, unordered=columns.chosen_first, columns=columns.options)
     draft.spec = columns.spec(path)
     draft.unused = tuple(field for field in found.free if field != columns.date)
@@ -95,6 +96,8 @@ def read_table(
         taken = f"taking {', '.join(guessed)}; to say so yourself: {full}"
         draft.taken = [warning(place, None, taken)]
     messages = [f"{said}; if not so, give labels=" + "FIRST+SECOND"] if said else []
+    if numbered:
+        messages.append(f"the ids in {columns.group!r} begin anew for each user, so each user's talks are told apart")
     if columns.user is None and "user" not in options:
         fields = ", ".join(sorted(_fields(files)))
         messages.append(
@@ -102,7 +105,7 @@ def read_table(
             f"{path},user={NO_USER}. Columns found: {fields}"
         )
     warnings = [warning(place, None, message) for message in (*messages, *found.hints, *left_alone)]
-    _Rows(draft, columns, reading, place).read(files, warnings)
+    _Rows(draft, columns, reading, place, numbered_talks=numbered).read(files, warnings)
     if columns.prompt is None and "prompt" not in found.free and not draft.comparisons:
         _no_prompt(draft, place, path, draft.unused)
     return draft
@@ -181,11 +184,45 @@ def _label_reading(files: Sequence[Path], columns: Columns) -> tuple[Reading | N
     return label_reading(values, (columns.first, columns.second), label, columns.labels)
 
 
+def _numbered_talks(files: Sequence[Path], columns: Columns) -> bool:
+    """Whether the talks of each user are numbered from the start, so that talks of several users have one id.
+
+    Where two people judged the same talk, they were asked something that is the same.
+    """
+    if columns.group is None or columns.user is None or plain(columns.group) not in TALKS:
+        return False
+    user_of: dict[str, str] = {}
+    asked: dict[tuple[str, int], str] = {}
+    several, shared = set[str](), set[str]()
+    for row, _ in (read for path in files for read in read_rows(path, [])):
+        talk, user = _optional(row.get(columns.group)), str(row.get(columns.user))
+        if talk is None:
+            continue
+        try:
+            prompt = hash(_texts(row, columns)[0])
+        except FieldError:
+            continue
+        if user_of.setdefault(talk, user) != user:
+            several.add(talk)
+        if asked.setdefault((talk, prompt), user) != user:
+            shared.add(talk)
+    return len(shared) < len(several) / 2
+
+
 class _Rows:
     """Puts the rows of a table into a draft."""
 
-    def __init__(self, draft: BenchmarkDraft, columns: Columns, reading: Reading | None, table: Location) -> None:
+    def __init__(
+        self,
+        draft: BenchmarkDraft,
+        columns: Columns,
+        reading: Reading | None,
+        table: Location,
+        *,
+        numbered_talks: bool = False,
+    ) -> None:
         self.draft, self.columns, self.reading, self.table = draft, columns, reading, table
+        self.numbered_talks = numbered_talks
         self.users: dict[str, tuple[Location, array[int], Traits]] = {}
         """Everybody with the numbers of their choices."""
         self.texts: dict[str, str] = {}
@@ -289,6 +326,8 @@ class _Rows:
         if responses[0] == responses[1]:
             raise FieldError(columns.second, f"is the same text as {columns.first!r}, so nothing was chosen")
         category, group = (_optional(row.get(name)) if name else None for name in (columns.category, columns.group))
+        if group and self.numbered_talks:
+            group = f"{user_id}: {group}"
         comparison = Comparison(
             id=f"{user_id}-{number}" if own_id is None else _text_id(own_id, columns.id or ""),
             user_id=user_id,
