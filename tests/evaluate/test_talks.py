@@ -77,6 +77,57 @@ def test_talks_are_known_however_they_are_written(talk_column: str, numbered: bo
     assert abs(gain.difference) < 0.1
 
 
+def judged_together(*, people: int, twins: bool = False, taste: bool = False) -> Benchmark:
+    """Talks of four turns, each judged by some of 30 people, whose choices its mood decides, or a taste."""
+    draw = random.Random(5)
+    likes_tea = [draw.random() < 0.5 for _ in range(30)]
+    items: list[Comparison] = []
+    for talk in range(150 // people):
+        tea, first = draw.random() < 0.5, draw.randrange(15) * 2
+        who = [first, first + 1] if twins else draw.sample(range(30), people)
+        for turn in range(4):
+            one, other, third = draw.sample(WORDS, 3)
+            number = f"{talk}-{turn}"
+            pair = (f"Warm tea with honey by the {one}, {number}a.", f"Strong coffee at the {other}, {number}b.")
+            for place, person in enumerate(who):
+                wanted = likes_tea[person] if taste else tea != (twins and place == 1)
+                items.append(
+                    Comparison(
+                        id=f"{number}-{person}",
+                        user_id=f"u{person}",
+                        prompt=f"And the {third}, {number}?",
+                        responses=pair,
+                        preferred=0 if wanted else 1,
+                        group=f"talk {talk}",
+                        twin=f"{number}-{who[1 - place]}" if twins else None,
+                        date=f"2024-{talk // 28 + 1:02}-{talk % 28 + 1:02}T{10 + turn}:00",
+                    )
+                )
+    past: dict[str, list[Judgement]] = {}
+    for item in items:
+        kept = {name: getattr(item, name) for name in ("id", "prompt", "responses", "preferred", "date")}
+        past.setdefault(item.user_id, []).append(Judgement(**kept))
+    users = {name: User(id=name, judgements=tuple(judged)) for name, judged in past.items()}
+    card = Card(name="talks", title="talks", version="1", licence="MIT", source="invented")
+    return Benchmark(card=card, users=users, comparisons=tuple(items), completions=())
+
+
+@pytest.mark.parametrize(
+    ("people", "twins", "taste"),
+    [(2, False, False), (2, True, False), (5, False, False), (10, False, False), (5, False, True)],
+)
+def test_a_talk_that_some_people_judged_is_no_taste(people: int, twins: bool, taste: bool, tmp_path: Path) -> None:
+    """Strangers are rarely of the same talk, and a twin never is a stranger."""
+    held = judged_together(people=people, twins=twins, taste=taste)
+    summary = evaluate(held, ["overlap"], views=["none", "judgements:8", "swapped"], out=tmp_path / "runs")
+    [gain] = [one for one in summary.gains if one.view == "judgements:8" and one.over == "swapped"]
+    assert gain.low is not None and gain.high is not None
+    if taste:
+        assert gain.low > 0.1
+    else:
+        assert gain.low < 0 < gain.high and abs(gain.difference) < 0.1
+
+
 def test_short_answers_tell_which_talk_goes_on(tmp_path: Path) -> None:
     earlier = Judgement(prompt="Tea?", responses=("Yes.", "No."), preferred=0, id="first", date="2024-01-01")
     apart = Judgement(prompt="Cake?", responses=("Yes.", "No."), preferred=0, id="other", date="2024-01-02")

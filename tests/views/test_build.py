@@ -238,24 +238,27 @@ def test_demographics_and_values_that_hold_a_response_are_not_shown(view: str, w
 
 @pytest.mark.parametrize("dated", [True, False])
 def test_what_was_chosen_earlier_in_the_same_talk_is_not_shown(dated: bool) -> None:
-    """It tells what the talk is about, which no stranger's choices do. A group that several people judged stays."""
+    """It tells what the talk is about, which no stranger's choices do. Strangers of a category can show as much."""
 
     def asked(who: str, place: int, group: str | None) -> Comparison:
         date = f"2024-01-{place + 1:02}" if dated else None
         pair = (f"Yes, {who} goes to town number {place}.", f"No, {who} stays at home on day {place}.")
         place_then = None if dated else place
         prompt = f"Question {place}?"
-        return item(f"{who}-{place}", who, prompt=prompt, responses=pair, date=date, sequence=place_then, group=group)
+        one = item(f"{who}-{place}", who, prompt=prompt, responses=pair, date=date, sequence=place_then, group=group)
+        return msgspec.structs.replace(one, category=group)
 
+    others = ["bob", "cem", "dea", "eve"]
     groups = [None, "hers", "hers", "hers", None, "debate", "debate"]
-    items = [asked("ann", place, group) for place, group in enumerate(groups)] + [asked("bob", 5, "debate")]
+    items = [asked("ann", place, group) for place, group in enumerate(groups)]
+    items += [asked(who, 5, "debate") for who in others]
     past = tuple(
         Judgement(
             id=one.id, prompt=one.prompt, responses=one.responses, preferred=0, date=one.date, sequence=one.sequence
         )
         for one in items[:7]
     )
-    held = benchmark([user("ann", judgements=past), user("bob")], items)
+    held = benchmark([user("ann", judgements=past), *map(user, others)], items)
     shown = ViewBuilder(held).build(parse_view("judgements:9"), items[:7])
     assert [sorted(str(part.id) for part in view.parts) for view in shown if isinstance(view, View)] == [
         [], ["ann-0"], ["ann-0"], ["ann-0"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -28,6 +29,8 @@ MOST_KEPT = 20_000
 """Items whose texts are kept in mind: a server may be asked about any number."""
 LONGEST_KEPT = 50_000
 """Characters of an item, beyond which it is the only one kept in mind: a request may hold many millions."""
+ENOUGH_PEOPLE = 5
+"""In a group of so many there are three strangers for each, besides a twin."""
 _PLACES = 32
 """Bits for the place of a judgement in its user's history."""
 _PLACE = 2**_PLACES - 1
@@ -169,8 +172,8 @@ class History:
     narrative): the same words, or nearly so, as `palate.data.SameTexts` has it. Of other people's histories nothing
     is compared in time but dates: a place in one person's sequence says nothing about another's. Nor is anything shown
     that its author wrote or chose after the first item of the group that the item is of: on the same matter, it would
-    tell by its content what no stranger's history tells. Comparisons of a group that several people judged keep what
-    came before them, as strangers can show as much of the same group. Where a prompt quotes a response of an earlier
+    tell by its content what no stranger's history tells. Comparisons of a group that is a category of several people
+    keep what came before them, as strangers are drawn from it and can show as much. Where a prompt quotes a response of an earlier
     choice, as the later turns of a talk do, that choice is not shown, whatever the group.
     """
 
@@ -205,13 +208,42 @@ class History:
                 seen.add(digest)
         return _starts(item for item in chain[Item](*items) if item.group in several)
 
+    @cached_property
+    def _talks(self) -> set[tuple[str, str | None]]:
+        """Whoever chose several times in a group, with the group."""
+        times = Counter((one.user_id, one.group) for one in self._benchmark.comparisons if one.group in self._groups)
+        return {one for one, often in times.items() if often > 1}
+
+    @cached_property
+    def _of_strangers(self) -> set[str]:
+        """The groups of which strangers can show as much: they are drawn from the item's category first, so these are
+        the groups that are a category, of enough people that a twin may be among them."""
+        people: dict[str | None, set[str]] = {}
+        categories: dict[str, set[str | None]] = {}
+        for item in chain[Item](self._benchmark.completions, self._benchmark.comparisons):
+            people.setdefault(item.category, set()).add(item.user_id)
+            if item.group in self._groups:
+                categories.setdefault(item.group, set()).add(item.category)
+        return {
+            group
+            for group, within in categories.items()
+            if len(self._groups[group]) >= ENOUGH_PEOPLE
+            and within != {None}
+            and all(people[category] <= self._groups[group].keys() for category in within)
+        }
+
     def _begun(self, user: User, item: Item) -> Item:
-        """The item as of the first one of its group, where the group tells a matter of its user's own."""
-        starts = self._groups.get(item.group, {}) if item.group and user.id == item.user_id else {}
-        start = starts.get(user.id)
-        if start is None or (isinstance(item, Comparison) and len(starts) > 1):
+        """The item as of the user's first one of its group, where the group tells a matter that only its people know.
+
+        For choices, strangers of the group count like the user: what only some of them show would be no control.
+        """
+        own = user.id == item.user_id
+        start = self._groups.get(item.group, {}).get(user.id) if item.group else None
+        if not own and (user.id, item.group) not in self._talks:
+            start = None
+        if start is None or (isinstance(item, Comparison) and item.group in self._of_strangers):
             return item
-        return _from_start(item, start)
+        return _from_start(item if own else replace(item, user_id=user.id), start)
 
     def posts(self, user: User, item: Item) -> Visible[Post]:
         """The user's posts that may be shown for the item."""
