@@ -16,10 +16,12 @@ from people import LOVES, NAMES, people
 from palate.cli import main
 from palate.data import Pseudonyms, pseudonym_key, write_benchmark
 from palate.engine import AnswerCache, load_encoder
+from palate.evaluation import evaluate
 from palate.personal import PersonalModel
 from palate.privacy import Receipt, forget, read_receipt
+from palate.privacy._forget import finish_erasures
 from palate.records import PalateError, unfinished_erasures
-from palate.runs import open_run
+from palate.runs import locked, open_run, report_files, write_report_files
 
 USER = "bo"
 TWO = ["bo", "cy"]
@@ -206,3 +208,17 @@ def test_drafts_that_a_killed_process_left_go_too(every_run: Path, root: Path, n
     forget(USER, Pseudonyms(pseudonym_key()), runs=[root / "rated"])
     assert not holding(root)
     assert not (root / "rated" / name).exists()
+
+
+def test_reports_that_were_made_while_an_erasure_waited(own_cache: Path, tmp_path: Path) -> None:
+    """The run was still being measured, and the erasure was written down; the reports came in between."""
+    folder, names = tmp_path / "people", Pseudonyms(pseudonym_key())
+    write_benchmark(people(), folder)
+    run = open_run(evaluate(str(folder), ["overlap"], views=["none"], out=tmp_path / "runs").run)
+    with locked([run.folder / "ratings.jsonl"]), pytest.raises(PalateError, match="the next palate command finishes"):
+        forget(USER, names, runs=[run.folder])
+    write_report_files(run, report_files(run, run.experiment.summarise(run))[1])
+    assert f'"{USER}"' in (run.folder / "summary.json").read_text()
+    [receipt] = finish_erasures(names)
+    assert not any("still holds" in reason for reason in receipt.not_erased)
+    assert (run.folder / "summary.json").is_file()

@@ -133,8 +133,9 @@ class _Erasure:
         """
         run, tally, write = self._run, Tally(), reports is not None
         tally.counts = self._counts
-        if reports is None:
-            reports = reports_of(run) if any(self._after.values()) else {}
+        if any(self._after.values()):  # a run that went on since the plan may have reports that the plan did not find
+            reports = {**reports_of(run), **(reports or {})}
+        reports = reports or {}
         if write:
             names = [ledger.name for ledger in run.ledgers]
             remove_drafts(run.folder, [*REPORTS, COMMAND, *names, *(name + BAD for name in names)])
