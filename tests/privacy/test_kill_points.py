@@ -22,7 +22,7 @@ from palate.personal import PersonalModel
 from palate.privacy import Receipt, forget, read_receipt
 from palate.privacy._forget import finish_erasures
 from palate.records import PalateError, unfinished_erasures
-from palate.runs import locked, open_run, report_files, write_report_files
+from palate.runs import FINISHED, locked, open_run, report_files, write_report_files
 
 USER = "bo"
 TWO = ["bo", "cy"]
@@ -216,6 +216,7 @@ def test_reports_that_were_made_while_an_erasure_waited(own_cache: Path, tmp_pat
     folder, names = tmp_path / "people", Pseudonyms(pseudonym_key())
     write_benchmark(people(), folder)
     run = open_run(Path(evaluate(str(folder), ["overlap"], views=["none"], out=tmp_path / "runs").run))
+    (run.folder / FINISHED).unlink()
     with locked([run.folder / "ratings.jsonl"]), pytest.raises(PalateError, match="the next palate command finishes"):
         forget(USER, names, runs=[run.folder])
     write_report_files(run, report_files(run, run.experiment.summarise(run))[1])
