@@ -132,6 +132,7 @@ def test_gzipped_files_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
         (ROW, "comparisons.jsonl:2: field 'id': 'q1' is already used in line 1"),
         (ROW | {"id": "q2", "user_id": "bob"}, "comparisons.jsonl:2: field 'user_id': no user 'bob'"),
         (ROW | {"id": "q2", "responses": ["a", "b"], "preferred": 2}, "field 'preferred': 2 is out of range"),
+        (ROW | {"id": "q2", "shown": [1, 1]}, "field 'shown': [1, 1] has two responses at one position"),
         (ROW | {"id": "q2", "responses": ["a"], "preferred": 0}, "field 'responses': 1 given"),
         (ROW | {"id": "q2", "rejected": []}, "field 'responses': 1 given"),
         (ROW | {"id": "q2", "responses": ["a", "b"]}, "field 'preferred': is missing"),

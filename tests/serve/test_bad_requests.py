@@ -50,6 +50,7 @@ def ask(**changes: object) -> bytes:
         (ask(responses=[]), 422, "length >= 1"),
         (ask(responses=["x"] * 101), 413, "101 responses in one request; the most is 100"),
         (ask(shown=[0]), 422, "one place for each response"),
+        (ask(shown=[1, 1]), 422, "one place for each response"),
         (ask(view="a", parts=[]), 422, "as text or in parts"),
         (ask(parts=[{"kind": "secret", "text": ""}]), 422, "Not one of the words"),
         (json.dumps({"asks": GOOD["asks"] * 2}).encode(), 422, "two asks have the same id"),

@@ -17,7 +17,7 @@ from palate.stats import Coefficient, PredictorTest, Scores, agreements, by_fami
 from palate.study import StudySummary, read_plan, study
 from palate.study._numbers import GRID, Number, _by_category, _by_user, _margins, _quantile, _twins, _worst
 from palate.study._plan import BestOfN, Plan, Predictor, Reach
-from palate.study._summary import _about_families, _about_predictors, _agreements, _primary
+from palate.study._summary import _about_families, _about_noise, _about_predictors, _agreements, _primary
 from tiny_models import TinyModels
 
 ZOO = "\n".join(
@@ -129,6 +129,18 @@ def test_as_long_as_the_first_benchmark_is_missing_no_other_takes_its_place() ->
     assert _primary(Plan(title="t", predictors=[first, second]), there) is None
     assert _primary(Plan(title="t", predictors=[second, first]), there) is there[0]
     assert _primary(Plan(title="t"), there[1:]) is there[1]
+
+
+def test_how_far_seeds_agree_is_told_without_copies() -> None:
+    plan = SimpleNamespace(entries=[SimpleNamespace(name=name) for name in "abcde"])
+    first, second = np.array([1.0, 2, 3, 4, 3]), np.array([1.0, 2, 4, 3, np.nan])
+    accuracy = number("bench", "accuracy", [1, 2, 3, 4, 3])
+    gains = {"rloo": [number("rloo", "gain", first, True), number("rloo", "gain", second, True)]}
+    [told] = _about_noise(gains, accuracy, plan, {"e": "c"})  # type: ignore[arg-type]
+    assert "two seeds order the entries with a rank correlation of +0.80" in told.text
+    assert "bench: accuracy has +1.00, +0.80 by seed" in told.text
+    alone = {"rloo": [number("rloo", "gain", [1, np.nan, np.nan, np.nan, np.nan], True)] * 2}
+    assert not [*_about_noise(alone, None, plan, {})]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("high", "told"), [(0.4, "apart more than"), (0.8, "is open"), (None, "is open")])

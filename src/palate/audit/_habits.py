@@ -62,7 +62,7 @@ def position_leaning(ratings: Ratings, recorded: Mapping[str, Comparison]) -> Le
         for row, item in enumerate(ratings.items):
             judged = recorded.get(item.id)
             if judged is not None and judged.shown is not None:
-                first = judged.responses[judged.shown.index(0)]
+                first = judged.responses[judged.shown.index(min(judged.shown))]
                 yield row, judged.chosen == first, (pairs[row], first)
 
     return _leaning(ratings.items, pairs, told())

@@ -353,4 +353,6 @@ def choice_faults(choice: Comparison | Judgement, place: Location, prefix: str =
         return [error(place, f"{prefix}preferred", message)]
     if shown is not None and len(shown) != count:
         return [error(place, "shown", f"{len(shown)} positions for {count} responses; give one each")]
+    if shown is not None and len(set(shown)) < count:
+        return [error(place, "shown", f"{list(shown)} has two responses at one position; give each its own, from 0")]
     return []

@@ -64,8 +64,8 @@ class AskLine(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.parts is not None and self.view:
             raise ValueError("give the view as text or in parts, not both")
-        if self.shown is not None and len(self.shown) != len(self.responses):
-            raise ValueError("shown has one place for each response")
+        if self.shown is not None and not len(self.shown) == len(set(self.shown)) == len(self.responses):
+            raise ValueError("shown has one place for each response, and each its own")
         if sum(max(len(part.text), len(part.content or "")) for part in self.parts or ()) > LONGEST_TEXT:
             raise ValueError(f"the parts of a view have at most {LONGEST_TEXT:,} characters together")
         for judgement in (part.judgement for part in self.parts or () if part.judgement is not None):

@@ -22,6 +22,7 @@ from palate.stats._clusters import (
     item_texts,
     shared_units,
 )
+from palate.stats._coefficients import spearman
 from palate.stats._differences import Figure, PairedTest, Range, figures, mean_totals, paired_tests
 from palate.stats._families import FamilyAgreement, FamilyPart, by_family
 from palate.stats._intervals import (
@@ -108,4 +109,5 @@ __all__ = [
     "ratio_interval",
     "shared_units",
     "smallest_gain",
+    "spearman",
 ]

@@ -70,6 +70,8 @@ class Numbers(NamedTuple):
     """Models whose cells do not all have the same fingerprint: another device or precision, or other weights."""
     uneven: list[str]
     """Measures that do not have the same seeds of all entries."""
+    by_seed: dict[str, list[Number]]
+    """By measure that was trained with several seeds, the gains with each of them alone."""
 
 
 class _Read(NamedTuple):
@@ -95,10 +97,15 @@ def read_numbers(plan: Plan, runs: Mapping[str, Path], cells: Sequence[Cell]) ->
     _refuse_other_versions(read, measures)
     clusters = {people: _clusters([one for one in read if one.people == people]) for people in {r.people for r in read}}
     numbers: list[Number] = []
+    by_seed: dict[str, list[Number]] = {}
     for measure in plan.measures:
         own = [one for one in read if one.cell.measure == measure.name and one.cell.model != IN_CONTEXT]
         if own:
             numbers += _of_measure(plan, measure, own, clusters[own[0].people])
+        drawn = sorted({one.cell.seed for one in own if one.cell.seed is not None})
+        for seed in drawn if len(drawn) > 1 else ():
+            alone = _of_measure(plan, measure, [one for one in own if one.cell.seed == seed], clusters[own[0].people])
+            by_seed.setdefault(measure.name, []).extend(number for number in alone if number.what == GAIN)
     baselines = [
         Baseline(one.cell.measure, number.view, _totals(number.columns, one.items, clusters[one.people]))
         for one in read
@@ -123,7 +130,7 @@ def read_numbers(plan: Plan, runs: Mapping[str, Path], cells: Sequence[Cell]) ->
     for cell in (one.cell for one in read):
         seeds.setdefault(cell.measure, {}).setdefault((cell.model, cell.view), set()).add(cell.seed)
     uneven = [measure for measure, own in seeds.items() if len({frozenset(some) for some in own.values()}) > 1]
-    return Numbers(numbers, baselines, tokens, texts, len(items), len(users), mixed, uneven)
+    return Numbers(numbers, baselines, tokens, texts, len(items), len(users), mixed, uneven, by_seed)
 
 
 def _read(measure: Measure, cell: Cell, folder: Path) -> _Read:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 import msgspec
 import numpy as np
@@ -31,6 +32,7 @@ from palate.stats import (
     false_discovery,
     intervals,
     ratio,
+    spearman,
 )
 from palate.study._cells import cells_of
 from palate.study._numbers import ACCURACY, AGREEMENT, FOLLOWED, GAIN, Number, Numbers, read_numbers
@@ -81,6 +83,7 @@ def summarise_study(run: Run[StudySettings]) -> StudySummary:
                     *_about_copies(copies),
                     *_about_seeds(numbers.uneven),
                     *_about_own_rewards(numbers.numbers, entries),
+                    *_about_noise(numbers.by_seed, primary, plan, copies),
                     *_about_size(found),
                     *_about_agreement(found, primary, new_families),
                     *_about_predictors(tests, found, primary),
@@ -346,6 +349,28 @@ def _about_own_rewards(numbers: Sequence[Number], entries: Sequence[EntryResult]
                 f"{count(len(own), 'entry', 'entries')}, so what they teach with more steps or at another rate is open",
                 detail=", ".join(flat),
             )
+
+
+def _about_noise(
+    by_seed: Mapping[str, Sequence[Number]], primary: Number | None, plan: Plan, copies: Mapping[str, str]
+) -> Iterator[Finding]:
+    """How far seeds agree: users are resampled, and training is not."""
+    for measure, numbers in by_seed.items():
+        gains = [_without(number, plan, copies).scores.values for number in numbers]
+        alike = [one for pair in combinations(gains, 2) if (one := _agreement(*pair)) is not None]
+        if not alike:
+            continue
+        told = f"{measure}: two seeds order the entries with a rank correlation of {COEFFICIENTS.value(float(np.mean(alike)))}"
+        if primary is not None:
+            each = [one for own in gains if (one := _agreement(primary.scores.values, own)) is not None]
+            told += f", and {primary.name} has {', '.join(map(COEFFICIENTS.value, each))} by seed"
+        yield Finding("note", f"{told}. Intervals hold no noise of training")
+
+
+def _agreement(first: Floats, second: Floats) -> float | None:
+    both = np.isfinite(first) & np.isfinite(second)
+    found = float(spearman(first[None, both], second[None, both])[0]) if both.sum() > 2 else np.nan
+    return found if np.isfinite(found) else None
 
 
 def _about_size(found: Sequence[Agreement]) -> Iterator[Finding]:
