@@ -148,7 +148,9 @@ def test_short_answers_tell_which_talk_goes_on(tmp_path: Path) -> None:
 def test_a_talk_that_two_people_judged_is_one_group(tmp_path: Path) -> None:
     file = tmp_path / "shared.csv"
     rows = [("user", "prompt", "chosen", "rejected", "session_id")]
-    rows += [(who, f"{asks} {talk}?", f"a {talk}", f"b {talk}", talk) for talk in "123" for who in "xy" for asks in "pq"]
+    rows += [
+        (who, f"{asks} {talk}?", f"a {talk}", f"b {talk}", talk) for talk in "123" for who in "xy" for asks in "pq"
+    ]
     with file.open("w", newline="") as stream:
         csv.writer(stream).writerows(rows)
     with pytest.warns(UserWarning, match="as the group"):

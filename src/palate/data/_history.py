@@ -75,7 +75,7 @@ class _Past:
         self._by_text = array("Q", sorted(by_text))
         """The numbers of long texts, each with the place of a judgement that holds it; there are many of these."""
         self._by_opening = array("Q", sorted(by_opening))
-        """How the turns begin by which a later prompt of the same talk is known, each with the place of its judgement."""
+        """How the turns begin by which a later prompt of the talk is known, each with the place of its judgement."""
         self._lines, self._line = lines, 0 if lines is None else len(lines)
         self._held = "\n".join(around)
         if lines is not None:
@@ -173,8 +173,8 @@ class History:
     is compared in time but dates: a place in one person's sequence says nothing about another's. Nor is anything shown
     that its author wrote or chose after the first item of the group that the item is of: on the same matter, it would
     tell by its content what no stranger's history tells. Comparisons of a group that is a category of several people
-    keep what came before them, as strangers are drawn from it and can show as much. Where a prompt quotes a response of an earlier
-    choice, as the later turns of a talk do, that choice is not shown, whatever the group.
+    keep what came before them, as strangers are drawn from it and can show as much. Where a prompt quotes a response
+    of an earlier choice, as the later turns of a talk do, that choice is not shown, whatever the group.
     """
 
     def __init__(self, benchmark: Benchmark) -> None:
