@@ -31,6 +31,8 @@ LONGEST_KEPT = 50_000
 """Characters of an item, beyond which it is the only one kept in mind: a request may hold many millions."""
 ENOUGH_PEOPLE = 5
 """In a group of so many there are three strangers for each, besides a twin."""
+_RUN = 8
+"""Words by which an answer is looked up in a prompt."""
 _PLACES = 32
 """Bits for the place of a judgement in its user's history."""
 _PLACE = 2**_PLACES - 1
@@ -61,21 +63,20 @@ class _Past:
         """Elsewhere when each judgement was made, in order."""
         self._by_short: dict[tuple[str, str], list[int]] = {}
         by_text: list[int] = []
-        by_opening: list[int] = []
+        by_turn: list[int] = []
         around: list[str] = []
         for place, judgement in enumerate(judgements):
             texts, prompt = split(judgement.responses), text_key(judgement.prompt)
             by_text += [number << _PLACES | place for number in texts.numbers]
-            begin = (" ".join(turn.split(" ", 3)[:3]) for turn in _turns(judgement))
-            by_opening += [opening << _PLACES | place for words in begin for opening in _openings(words)]
+            by_turn += [run << _PLACES | place for _, run in _turns(judgement)]
             for known in _short_answers(texts, judgement.prompt, judgement.responses):
                 self._by_short.setdefault(known, []).append(place)
             reason = f"{text_key(judgement.reason)} " if judgement.reason else ""
             around.append(f" {prompt} {reason}")
         self._by_text = array("Q", sorted(by_text))
         """The numbers of long texts, each with the place of a judgement that holds it; there are many of these."""
-        self._by_opening = array("Q", sorted(by_opening))
-        """How the turns begin by which a later prompt of the talk is known, each with the place of its judgement."""
+        self._by_turn = array("Q", sorted(by_turn))
+        """Eight words of what a later prompt of the talk quotes, each with the place of its judgement."""
         self._lines, self._line = lines, 0 if lines is None else len(lines)
         self._held = "\n".join(around)
         if lines is not None:
@@ -99,12 +100,10 @@ class _Past:
 
     def talked_on(self, item: Item) -> set[int]:
         """The places of the judgements that the item's prompt quotes a response of: it goes on with their talk."""
-        if not self._by_opening:
-            return set()
-        openings = set(_openings_of_prompt(item.prompt))
-        likely = {place for opening in openings for place in _places(self._by_opening, opening)}
+        likely = {place for run in _runs_of(item.prompt) for place in _places(self._by_turn, run)}
         prompt = f" {text_key(item.prompt)} " if likely else ""
-        return {place for place in likely if any(f" {turn} " in prompt for turn in _turns(self.user.judgements[place]))}
+        judgements = self.user.judgements
+        return {place for place in likely if any(f" {turn} " in prompt for turn, _ in _turns(judgements[place]))}
 
     def telling(self, offered: _Offered) -> set[int]:
         """The places of the judgements that hold a text of the item."""
@@ -125,21 +124,29 @@ def _places(sorted_by: array[int], number: int) -> Iterator[int]:
     return (sorted_by[entry] & _PLACE for entry in range(first, end))
 
 
-def _turns(judgement: Judgement) -> Iterator[str]:
-    """What a later prompt of the same talk quotes: a response, a short one with what was asked, as anybody says it."""
+def _turns(judgement: Judgement) -> Iterator[tuple[str, int]]:
+    """What a later prompt of the same talk quotes, with the number by which it is looked up there.
+
+    That is a response, or a short one with what was asked, as anybody says it.
+    """
     for key in map(text_key, judgement.responses):
-        yield key if len(key) >= HELD else f"{text_key(judgement.prompt)} assistant {key}"
+        if len(key) >= HELD:
+            yield key, _run(key.split(" ", _RUN)[:_RUN])
+        else:  # the end, as many prompts begin alike
+            turn = f"{text_key(judgement.prompt)} assistant {key}"
+            yield turn, _run(turn.rsplit(" ", _RUN)[-_RUN:])
 
 
-def _openings(key: str) -> list[int]:
-    """Each run of three words of a text, given by its key, as a number of 32 bits."""
-    words = key.split(" ")
-    return [hash(run) & _PLACE for run in zip(words, words[1:], words[2:], strict=False)]
+def _run(words: Sequence[str]) -> int:
+    """Eight words as a number of 32 bits; of fewer the first one."""
+    return hash(tuple(words if len(words) == _RUN else words[:1])) & _PLACE
 
 
 @lru_cache(maxsize=16)
-def _openings_of_prompt(prompt: str) -> list[int]:
-    return _openings(text_key(prompt))
+def _runs_of(prompt: str) -> frozenset[int]:
+    words = text_key(prompt).split(" ")
+    runs = zip(*(words[first:] for first in range(_RUN)), strict=False)
+    return frozenset(map(_run, (*runs, *((word,) for word in words))))
 
 
 class _Texts(msgspec.Struct, frozen=True):
