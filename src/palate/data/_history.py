@@ -139,7 +139,7 @@ def _turns(judgement: Judgement) -> Iterator[tuple[str, int]]:
 
 def _run(words: Sequence[str]) -> int:
     """Eight words as a number of 32 bits; of fewer the first one."""
-    return hash(tuple(words if len(words) == _RUN else words[:1])) & _PLACE
+    return int(hash(tuple(words if len(words) == _RUN else words[:1])) & _PLACE)
 
 
 @lru_cache(maxsize=16)
