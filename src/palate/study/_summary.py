@@ -360,7 +360,8 @@ def _about_noise(
         alike = [one for pair in combinations(gains, 2) if (one := _agreement(*pair)) is not None]
         if not alike:
             continue
-        told = f"{measure}: two seeds order the entries with a rank correlation of {COEFFICIENTS.value(float(np.mean(alike)))}"
+        mean = COEFFICIENTS.value(float(np.mean(alike)))
+        told = f"{measure}: two seeds order the entries with a rank correlation of {mean}"
         if primary is not None:
             each = [one for own in gains if (one := _agreement(primary.scores.values, own)) is not None]
             told += f", and {primary.name} has {', '.join(map(COEFFICIENTS.value, each))} by seed"
