@@ -170,7 +170,7 @@ def _audit(
 def _artefacts(
     benchmark: Benchmark, ratings: Ratings, seed: int, progress: Progress | None
 ) -> tuple[Artefacts | None, Floats | None, str | None]:
-    """The classifier, what it earned on each item, and why there is none."""
+    """The classifier, and what it earned on each item; or else the reason why it is missing."""
     try:
         sheet = read_sheet(benchmark.comparisons, seed=seed, progress=progress)
         found, credits = judge_sheet(sheet, [item.preferred for item in sheet.items], seed, PERMUTATIONS, progress)

@@ -97,7 +97,7 @@ def read_table(
         draft.taken = [warning(place, None, taken)]
     messages = [f"{said}; if not so, give labels=" + "FIRST+SECOND"] if said else []
     if numbered:
-        messages.append(f"the ids in {columns.group!r} begin anew for each user, so each user's talks are told apart")
+        messages.append(f"the ids in {columns.group!r} start again for each user, so each user's talks are told apart")
     if columns.user is None and "user" not in options:
         fields = ", ".join(sorted(_fields(files)))
         messages.append(
